@@ -1,0 +1,52 @@
+//! `cargo xtask lint`: formatting, clippy without warnings on both targets, and the rules between modules.
+//!
+//! Runs all checks even when one fails, so that one run shows everything there is to mend. Changes no file.
+
+use std::env;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result};
+
+use crate::{host, layers};
+
+const BPF_CRATE: &str = "rollout-probe-ebpf";
+const BPF_TARGET: &str = "bpfel-unknown-none";
+
+pub(crate) fn run() -> Result<ExitCode> {
+    let bpf_target_dir = env::current_exe().context("cannot tell where this program is")?.with_file_name("bpf-lint");
+    let checks = [
+        ("rustfmt", host::run(host::cargo().args(["fmt", "--all", "--check"]))),
+        ("clippy", host::run(&mut clippy())),
+        (
+            "clippy for BPF",
+            host::run(bpf_clippy().arg("--target-dir").arg(bpf_target_dir).args(["--", "-D", "warnings"])),
+        ),
+        ("layers", layers::check(host::workspace_root())),
+    ];
+    let mut code = ExitCode::SUCCESS;
+    for (check, result) in checks {
+        if let Err(error) = result {
+            eprintln!("lint: {check}: {error:#}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
+}
+
+fn clippy() -> Command {
+    let mut clippy = host::cargo();
+    clippy.args(["clippy", "--workspace", "--exclude", BPF_CRATE, "--all-targets", "--", "-D", "warnings"]);
+    clippy
+}
+
+/// The BPF crate only compiles for its own target, and `-Z build-std` only with the compiler's unstable features let in.
+/// That variable makes many build scripts run again, hence (by the caller) a target directory of its own.
+fn bpf_clippy() -> Command {
+    let mut clippy = host::cargo();
+    clippy
+        .args(["clippy", "--package", BPF_CRATE, "--bins", "--target", BPF_TARGET, "-Z", "build-std=core"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        // The BPF target says nothing of the machine whose registers a context describes; aya-build sets the same.
+        .env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
+    clippy
+}
