@@ -1,14 +1,14 @@
 //! Runs one command of a stage: shows its output as it comes, reads the counts and skips out of it, and ends it when it
-//! hangs.
+//! hangs. A command that leaves processes behind has failed.
 
 use std::io::{self, BufRead as _, BufReader, PipeReader, Write};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use super::counts::{Counts, parse_skip};
@@ -20,11 +20,15 @@ use crate::interrupt::Interrupt;
 /// its own stage, and the report is still written.
 const LIMIT: Duration = Duration::from_mins(15);
 
-/// What a command that is told to end may take to clean up.
+/// What a command that is told to end may take to clean up, and what it started may take to end after it.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// How often it looks whether the command still runs while nothing is printed.
+const TICK: Duration = Duration::from_millis(50);
 
 pub(super) struct Runner<'a, W> {
     limit: Duration,
+    grace: Duration,
     root: Root,
     interrupt: &'a Interrupt,
     /// Where the commands' output is shown.
@@ -33,31 +37,55 @@ pub(super) struct Runner<'a, W> {
 
 impl<'a, W: Write> Runner<'a, W> {
     pub(super) fn new(root: Root, interrupt: &'a Interrupt, out: W) -> Self {
-        Self { limit: LIMIT, root, interrupt, out }
+        Self { limit: LIMIT, grace: GRACE, root, interrupt, out }
     }
 
     pub(super) fn run(&mut self, command: &mut Command, outcome: &mut Outcome) -> Result<()> {
         writeln!(self.out, "$ {}", shown(command)).context("cannot write")?;
         let (mut child, output) = self.spawn(command).with_context(|| format!("cannot start `{}`", shown(command)))?;
-        let (ended, end) = mpsc::channel();
-        let (limit, interrupt) = (self.limit, self.interrupt.clone());
-        let watchdog = thread::spawn(move || end_after(limit, &end, &interrupt));
-
-        let read = self.read(output, outcome);
-        let status = child.wait();
+        let (sender, lines) = mpsc::sync_channel(1024);
+        thread::spawn(move || send_lines(output, &sender));
+        let ended = self.follow(&mut child, &lines, outcome);
         self.interrupt.pass_to_nobody();
-        drop(ended);
-        let hung = watchdog.join().unwrap_or_default();
-
-        read.context("cannot pass the output on")?;
-        let status = status.with_context(|| format!("cannot wait for `{}`", shown(command)))?;
-        if hung {
-            bail!("`{}` was ended after {} s", shown(command), self.limit.as_secs());
-        }
-        if !status.success() {
-            bail!("`{}` failed: {status}", shown(command));
-        }
+        let status = ended.with_context(|| format!("`{}`", shown(command)))?;
+        ensure!(status.success(), "`{}` failed: {status}", shown(command));
         Ok(())
+    }
+
+    /// Until the command has ended and the last process that holds its output is gone.
+    fn follow(
+        &mut self,
+        child: &mut Child,
+        lines: &Receiver<io::Result<Vec<u8>>>,
+        outcome: &mut Outcome,
+    ) -> Result<ExitStatus> {
+        let mut deadline = Instant::now() + self.limit;
+        let mut measures = [SIGTERM, SIGKILL].into_iter();
+        let mut status = None;
+        loop {
+            match lines.recv_timeout(TICK) {
+                Ok(line) => self.take(&line.context("cannot read the output")?, outcome)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if status.is_none() {
+                status = child.try_wait().context("cannot wait")?;
+                deadline = if status.is_some() { Instant::now() + self.grace } else { deadline };
+            }
+            if Instant::now() < deadline {
+                continue;
+            }
+            if status.is_some() {
+                self.interrupt.pass_on(SIGKILL);
+                bail!("left processes behind, which still held its output after {} s", self.grace.as_secs());
+            }
+            let Some(signal) = measures.next() else { bail!("still runs after SIGKILL") };
+            self.interrupt.pass_on(signal);
+            deadline = Instant::now() + self.grace;
+        }
+        let status = status.map_or_else(|| child.wait(), Ok).context("cannot wait")?;
+        ensure!(measures.len() == 2, "was ended after {} s", self.limit.as_secs());
+        Ok(status)
     }
 
     /// Both streams come through one pipe, so that the lines keep their order.
@@ -78,35 +106,27 @@ impl<'a, W: Write> Runner<'a, W> {
         Ok((child, reader))
     }
 
-    /// Until the last process that holds the pipe is gone. Bytes that are no UTF-8 are shown as they are.
-    fn read(&mut self, output: PipeReader, outcome: &mut Outcome) -> io::Result<()> {
-        let mut output = BufReader::new(output);
-        let mut line = Vec::new();
-        while output.read_until(b'\n', &mut line)? > 0 {
-            self.out.write_all(&line)?;
-            self.out.flush()?;
-            let text = String::from_utf8_lossy(&line);
-            if let Some(counts) = Counts::parse(&text) {
-                outcome.counts += counts;
-            } else if let Some(skip) = parse_skip(&text) {
-                outcome.skips.push(skip.to_owned());
-            }
-            line.clear();
+    /// Bytes that are no UTF-8 are shown as they are.
+    fn take(&mut self, line: &[u8], outcome: &mut Outcome) -> Result<()> {
+        self.out.write_all(line).and_then(|()| self.out.flush()).context("cannot show the output")?;
+        let text = String::from_utf8_lossy(line);
+        if let Some(counts) = Counts::parse(&text) {
+            outcome.counts += counts;
+        } else if let Some(skip) = parse_skip(&text) {
+            outcome.skips.push(skip.to_owned());
         }
         Ok(())
     }
 }
 
-/// Ends the group that gets our signals unless the other side of the channel is dropped in time; says whether it had to.
-fn end_after(limit: Duration, end: &Receiver<()>, interrupt: &Interrupt) -> bool {
-    if end.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
-        return false;
+fn send_lines(output: PipeReader, sender: &SyncSender<io::Result<Vec<u8>>>) {
+    // The other side is gone once it has given up on the command; nobody reads any more then.
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.map(|line| [line, b"\n".to_vec()].concat());
+        if sender.send(line).is_err() {
+            return;
+        }
     }
-    interrupt.pass_on(SIGTERM);
-    if end.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
-        interrupt.pass_on(SIGKILL);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -143,8 +163,19 @@ mod tests {
         let mut runner = Runner::new(Root::Already, &interrupt, Vec::new());
         runner.limit = Duration::from_millis(100);
         let hung = runner.run(&mut shell("sleep 60 & sleep 60"), &mut Outcome::default());
-        let error = hung.expect_err("a command that hangs has failed").to_string();
-        assert!(error.contains("was ended"), "{error}");
+        let error = hung.expect_err("a command that hangs has failed");
+        assert!(format!("{error:#}").contains("was ended"), "{error:#}");
         assert!(begun.elapsed() < Duration::from_secs(10), "the child in the background held the pipe");
+    }
+
+    #[test]
+    fn command_that_leaves_a_process_behind_has_failed() {
+        let (interrupt, mut outcome) = (Interrupt::default(), Outcome::default());
+        let mut runner = Runner::new(Root::Already, &interrupt, Vec::new());
+        runner.grace = Duration::from_millis(200);
+        let mut leaking = shell("echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; setsid sleep 3 & exit 0");
+        let error = runner.run(&mut leaking, &mut outcome).expect_err("nobody is left to clean up");
+        assert!(format!("{error:#}").contains("left processes behind"), "{error:#}");
+        assert_eq!(outcome.counts.passed, 1, "what it said before still counts");
     }
 }
