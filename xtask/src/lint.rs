@@ -44,7 +44,7 @@ fn clippy() -> Command {
 fn bpf_clippy() -> Command {
     let mut clippy = host::cargo();
     clippy
-        .args(["clippy", "--package", BPF_CRATE, "--bins", "--target", BPF_TARGET, "-Z", "build-std=core"])
+        .args(["clippy", "--package", BPF_CRATE, "--target", BPF_TARGET, "-Z", "build-std=core"])
         .env("RUSTC_BOOTSTRAP", "1")
         // The BPF target says nothing of the machine whose registers a context describes; aya-build sets the same.
         .env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
