@@ -5,7 +5,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -34,10 +34,15 @@ pub(crate) fn shown(command: &Command) -> String {
     std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Says what it runs, runs it, and fails with the command line when the command does.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+/// Says what it runs, runs it, and gives how it ended.
+pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
     println!("$ {}", shown(command));
-    let status = command.status().with_context(|| format!("cannot start `{}`", shown(command)))?;
+    command.status().with_context(|| format!("cannot start `{}`", shown(command)))
+}
+
+/// As [`status`], and fails with the command line when the command does.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
     if !status.success() {
         bail!("`{}` failed: {status}", shown(command));
     }

@@ -4,9 +4,11 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::Purpose;
 use crate::host;
@@ -66,7 +68,7 @@ pub(super) fn install(purpose: Purpose) -> Result<()> {
         println!("setup: going on without; what needs them is skipped");
         return Ok(());
     }
-    apt_get_install(&packages)?;
+    apt_get_install(&packages, &missing)?;
     let still: Vec<&str> = programs.into_iter().filter(|program| host::find_program(program).is_none()).collect();
     if !still.is_empty() {
         bail!("apt-get installed the packages, yet these are not found: {}", still.join(", "));
@@ -75,6 +77,16 @@ pub(super) fn install(purpose: Purpose) -> Result<()> {
 }
 
 impl Tool {
+    /// The systemd unit that the package enables.
+    fn service(&self) -> Option<&'static str> {
+        match self.package {
+            "nginx-light" => Some("nginx.service"),
+            "etcd-server" => Some("etcd.service"),
+            "prometheus" => Some("prometheus.service"),
+            _ => None,
+        }
+    }
+
     fn is_wanted(&self, purpose: Purpose, control_plane: bool) -> bool {
         match purpose {
             Purpose::Build => false,
@@ -88,27 +100,41 @@ impl Tool {
     }
 }
 
-fn apt_get_install(packages: &[&str]) -> Result<()> {
+/// Or they would start at the next boot: a package enables the service that it was kept from starting.
+fn disable_services(installed: &[&Tool]) {
+    let services: Vec<&str> = installed.iter().filter_map(|tool| tool.service()).collect();
+    if services.is_empty() || host::find_program("systemctl").is_none() {
+        return;
+    }
+    if let Err(error) = host::run(host::command("systemctl").args(["--quiet", "disable"]).args(services)) {
+        println!("setup: {error:#}; these services may start at the next boot");
+    }
+}
+
+fn apt_get_install(packages: &[&str], tools: &[&Tool]) -> Result<()> {
     // Ctrl-C reaches apt-get by itself; we must live on to take the policy away.
     let interrupt = Interrupt::watch()?;
     let _no_services = NoServices::begin(Path::new("/usr/sbin/policy-rc.d"))?;
-    // A list that cannot be fetched (some third party's, say) does not matter while the packages are found.
-    if let Err(error) = apt_get(&["update"]) {
-        println!("setup: {error:#}; trying with the lists that are there");
+    let updated = host::status(&mut apt_get(&["update"]))?;
+    // How it ended says so at once; what the signal's own thread has noted may come a moment later.
+    ensure!(updated.signal().is_none(), "interrupted");
+    if !updated.success() {
+        // A list that cannot be fetched (some third party's, say) does not matter while the packages are found.
+        println!("setup: `apt-get update` failed: {updated}; trying with the lists that are there");
     }
-    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())?;
-    if interrupt.seen().is_some() {
-        bail!("interrupted");
-    }
-    Ok(())
+    let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
+    let installed = host::run(&mut apt_get(&install));
+    disable_services(tools);
+    ensure!(interrupt.seen().is_none(), "interrupted");
+    installed
 }
 
-fn apt_get(arguments: &[&str]) -> Result<()> {
+fn apt_get(arguments: &[&str]) -> Command {
     let mut apt_get = host::command("apt-get");
     apt_get.args(["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Use-Pty=0"]).args(arguments);
     // RUNLEVEL=1 keeps the packages' scripts from starting services even if somebody's own policy allows it.
-    apt_get.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").stdin(std::process::Stdio::null());
-    host::run(&mut apt_get)
+    apt_get.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").stdin(Stdio::null());
+    apt_get
 }
 
 /// While it lives, packages do not start the services they bring: our tests start servers of their own, and nobody who

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::host;
 
@@ -29,24 +29,34 @@ pub(super) fn install() -> Result<()> {
     let sysroot = host::output_of(host::command("rustc").args(["--print", "sysroot"]))
         .context("`rustc --print sysroot` failed")?;
     let sysroot = Path::new(&sysroot);
-    for (component, _) in COMPONENTS.iter().filter(|(_, file)| !sysroot.join(file).exists()) {
-        install_component(component, channel, sysroot)?;
+    for (component, shown_by) in COMPONENTS {
+        let file = sysroot.join(shown_by);
+        if !file.exists() {
+            println!("setup: the toolchain {channel} lacks {component}");
+            install_component(component, channel, sysroot, &file)?;
+        }
     }
     install_bpf_linker()
 }
 
-fn install_component(component: &str, channel: &str, sysroot: &Path) -> Result<()> {
-    println!("setup: the toolchain {channel} lacks {component}");
+/// rustup may also call a component installed whose files are gone; only the file decides.
+fn install_component(component: &str, channel: &str, sysroot: &Path, file: &Path) -> Result<()> {
     let added = host::run(host::command("rustup").args(["component", "add", component, "--toolchain", channel]));
-    let Err(error) = added else { return Ok(()) };
-    if component != "rust-src" {
-        return Err(error);
+    if file.exists() {
+        return Ok(());
     }
-    let Some(archive) = env::var_os(RUST_SRC_ARCHIVE) else {
-        return Err(error.context(format!("cannot fetch rust-src, and {RUST_SRC_ARCHIVE} names no archive of it")));
+    let error =
+        added.err().unwrap_or_else(|| anyhow!("rustup added {component}, but there is no `{}`", file.display()));
+    let archive = env::var_os(RUST_SRC_ARCHIVE).filter(|_| component == "rust-src");
+    let Some(archive) = archive else {
+        return Err(error.context(format!(
+            "cannot install {component} (for rust-src, {RUST_SRC_ARCHIVE} may name a .tar.xz of the component instead)"
+        )));
     };
     println!("setup: {error:#}; unpacking {RUST_SRC_ARCHIVE} instead");
-    host::run(host::command("tar").arg("xJf").arg(archive).arg("-C").arg(sysroot))
+    host::run(host::command("tar").arg("xJf").arg(archive).arg("-C").arg(sysroot))?;
+    ensure!(file.exists(), "{RUST_SRC_ARCHIVE} is no archive of rust-src: it holds no `{}`", file.display());
+    Ok(())
 }
 
 fn install_bpf_linker() -> Result<()> {
