@@ -132,8 +132,7 @@ fn apt_get_install(packages: &[&str], tools: &[&Tool]) -> Result<()> {
 fn apt_get(arguments: &[&str]) -> Command {
     let mut apt_get = host::command("apt-get");
     apt_get.args(["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Use-Pty=0"]).args(arguments);
-    // RUNLEVEL=1 keeps the packages' scripts from starting services even if somebody's own policy allows it.
-    apt_get.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1").stdin(Stdio::null());
+    apt_get.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     apt_get
 }
 
