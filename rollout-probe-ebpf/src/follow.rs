@@ -1,0 +1,213 @@
+//! One packet through its connection's state.
+
+use aya_ebpf::{
+    bindings::{__sk_buff, bpf_sock},
+    helpers::generated::bpf_skb_load_bytes,
+};
+use rollout_probe_common::{
+    abi::{Handoff, PendingReset},
+    flow::{Direction, Flow, STEPS, Segment, Step, state},
+    outcome::{LostSync, Origin, Packet, Role},
+    wire::{
+        http1::WINDOW,
+        net::{FIN, RST, SYN},
+    },
+};
+
+use crate::{
+    bound,
+    count::{self, Counters},
+    maps::{HANDOFF, PROBERS, PROBES, RESETS},
+    packet::{self, Bytes, Skb},
+    scan, socket,
+};
+
+/// Says what became of the packet.
+#[inline(always)]
+pub(crate) fn packet(skb: Skb, direction: Direction) -> Packet {
+    match try_packet(skb, direction) {
+        Ok(what) | Err(what) => what,
+    }
+}
+
+#[inline(always)]
+fn try_packet(skb: Skb, direction: Direction) -> Result<Packet, Packet> {
+    let sk = socket::full(skb.0)?;
+    // A raw pointer, read anew after each call: the global functions below change what it points to.
+    let flow = match socket::find(sk) {
+        Some(flow) => flow,
+        None => older(skb, sk, direction)?,
+    };
+    let headers = skb.headers()?;
+    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
+    let is_known = unsafe { (*flow).counted != 0 && (*flow).cgroup != 0 };
+    if !is_known {
+        first_packet(skb.0, headers.version, headers.tcp.ports, direction as u32);
+    }
+    if headers.tcp.flags & RST != 0 {
+        reset(skb.0, direction as u32);
+        return Ok(Packet::FOLLOWED);
+    }
+    let fin = headers.tcp.flags & FIN;
+    if headers.len == 0 && fin == 0 {
+        return Ok(Packet::BARE_ACK);
+    }
+    // SAFETY: as above.
+    if unsafe { (*flow).state } == state::OPAQUE {
+        return Ok(Packet::OPAQUE);
+    }
+    follow(skb.0, headers.payload, headers.tcp.seq, headers.len, direction as u32 | u32::from(fin) << 8);
+    Ok(Packet::FOLLOWED)
+}
+
+/// A socket without state: listening or in the handshake, or a connection older than the programs.
+#[inline(always)]
+fn older(skb: Skb, sk: *mut bpf_sock, direction: Direction) -> Result<*mut Flow, Packet> {
+    // SAFETY: a full socket of the program's context.
+    let state = unsafe { (*sk).state };
+    if state == socket::LISTEN && direction == Direction::Ingress {
+        hand_off(skb)?;
+    }
+    if !socket::is_connected(state) {
+        return Err(Packet::NO_CONNECTION);
+    }
+    let Some(flow) = socket::make(sk) else {
+        count::lost(LostSync::NO_STORAGE);
+        return Err(Packet::NO_STORAGE);
+    };
+    // SAFETY: just made; zeroes are a valid Flow.
+    unsafe { (*flow).join(&mut Counters) };
+    Ok(flow)
+}
+
+/// Keeps payload that reaches the listening socket for the connection that is being set up.
+#[inline(always)]
+fn hand_off(skb: Skb) -> Result<(), Packet> {
+    let headers = skb.headers()?;
+    let Some(handoff) = HANDOFF.get_ptr_mut(0) else { return Ok(()) };
+    // SAFETY: this CPU's slot; softirqs do not nest, and nothing else writes it.
+    let handoff: &mut Handoff = unsafe { &mut *handoff };
+    handoff.len = 0;
+    if headers.len == 0 {
+        return Ok(());
+    }
+    let n = if headers.len < WINDOW as u32 { headers.len } else { WINDOW as u32 };
+    let n = bound::window_len(n);
+    // SAFETY: at most WINDOW bytes are written to a buffer of WINDOW.
+    if unsafe { bpf_skb_load_bytes(skb.0.cast(), headers.payload, handoff.window.as_mut_ptr().cast(), n) } != 0 {
+        return Err(Packet::UNREADABLE);
+    }
+    // Data on a SYN (TCP Fast Open): the SYN itself takes the first sequence number.
+    let syn = (headers.tcp.flags & SYN != 0) as u32;
+    handoff.at_ns = packet::now();
+    handoff.seq = headers.tcp.seq.wrapping_add(syn);
+    handoff.source = (headers.tcp.ports >> 16) as u16;
+    handoff.filled = n as u8;
+    handoff.fin = (headers.tcp.flags & FIN != 0) as u8;
+    handoff.len = headers.len;
+    Ok(())
+}
+
+// Global functions from here on, each called from one place: the verifier checks such a function once, on its own, and a
+// call costs its caller one instruction. All in one function they are over the limit of 1,000,000. Arguments can
+// only be the context and scalars (Linux 5.10), so each looks the connection up again.
+
+/// Takes the payload at `start` through the connection's state. `what` is the direction, and [`FIN`] in the second byte.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn follow(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, what: u32) -> u32 {
+    let mut budget = STEPS;
+    while step(skb, start, seq, len, what & 1) != 0 && budget > 0 {
+        budget -= 1;
+    }
+    let Ok(flow) = socket::flow_of(skb) else { return 0 };
+    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
+    let flow = unsafe { &mut *flow };
+    if budget == 0 {
+        flow.exhausted(&mut Counters);
+    }
+    let segment = Segment { seq, len, fin: what >> 8 != 0 };
+    flow.finish(socket::direction_of(what), segment, &mut Counters);
+    1
+}
+
+/// One step in the payload at `start`; 0 when there is nothing more to look at.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn step(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, direction: u32) -> u32 {
+    let Ok(flow) = socket::flow_of(skb) else { return 0 };
+    let segment = Segment { seq, len, fin: false };
+    let direction = socket::direction_of(direction);
+    let mut bytes = Bytes { skb: Skb(skb), start, direction };
+    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
+    let next = unsafe { (*flow).step(direction, segment, &mut bytes, &mut Counters) };
+    let next = match next {
+        Step::Scan { offset, len } => {
+            let answer = scan::interim_end(skb, start.wrapping_add(offset), len, direction as u32);
+            let (taken, ended) = (answer & !scan::ENDED, answer & scan::ENDED != 0);
+            // SAFETY: as above.
+            unsafe { (*flow).scanned(direction, len, taken, ended, &mut Counters) }
+        }
+        next => next,
+    };
+    (next == Step::Again) as u32
+}
+
+/// Counts the connection and finds its cgroup. An accepted connection is counted by its first packet inwards, a connecting one by
+/// its first packet outwards (the handshake's last ACK): each has one for certain, and so only one program counts.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, version: u32, ports: u32, direction: u32) -> u32 {
+    let Ok(flow) = socket::flow_of(skb) else { return 0 };
+    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
+    let flow = unsafe { &mut *flow };
+    let skb = Skb(skb);
+    if flow.cgroup == 0 {
+        flow.cgroup = skb.cgroup();
+    }
+    let counts = match socket::direction_of(direction) {
+        Direction::Ingress => flow.opened == Role::SERVER,
+        Direction::Egress => flow.opened == Role::CLIENT,
+    };
+    if flow.counted != 0 || !counts {
+        return 0;
+    }
+    flow.counted = 1;
+    // SAFETY: the value is a plain byte that is not read further.
+    if flow.opened == Role::CLIENT && unsafe { PROBERS.get(&flow.cgroup) }.is_some() {
+        flow.origin = Origin::PROBE;
+        if let Ok(key) = skb.probe_key(version, ports) {
+            let _lru_always_has_room = PROBES.insert(&key, &1, 0);
+        }
+    }
+    count::connection(flow);
+    1
+}
+
+/// A reset that leaves is counted at once; one that arrives waits for the stack to accept it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn reset(skb: *mut __sk_buff, direction: u32) -> u32 {
+    let Ok(flow) = socket::flow_of(skb) else { return 0 };
+    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
+    let flow = unsafe { &mut *flow };
+    if flow.reset != 0 {
+        return 0;
+    }
+    if socket::direction_of(direction) == Direction::Egress {
+        flow.reset = 1;
+        count::reset_sent(flow);
+        flow.outstanding = 0;
+        return 1;
+    }
+    let pending = PendingReset {
+        cgroup: flow.cgroup,
+        tcp_role: flow.tcp_role(),
+        role: flow.role,
+        origin: flow.origin,
+        phase: flow.phase(),
+        reserved: [0; 4],
+    };
+    let _lru_always_has_room = RESETS.insert(&Skb(skb).cookie(), &pending, 0);
+    1
+}

@@ -1,0 +1,83 @@
+//! From a packet or a socket event to the state of its connection.
+
+use core::{ffi::c_void, ptr};
+
+use aya_ebpf::{
+    bindings::{__sk_buff, bpf_sock},
+    helpers::generated::{bpf_sk_fullsock, bpf_sk_storage_get},
+};
+use rollout_probe_common::{
+    flow::{Direction, Flow},
+    outcome::Packet,
+    wire::net::TCP,
+};
+
+use crate::maps::FLOWS;
+
+/// TCP states (`include/net/tcp_states.h`, UAPI as `BPF_TCP_*`).
+const SYN_SENT: u32 = 2;
+const SYN_RECV: u32 = 3;
+const TIME_WAIT: u32 = 6;
+const CLOSE: u32 = 7;
+pub(crate) const LISTEN: u32 = 10;
+const NEW_SYN_RECV: u32 = 12;
+
+/// The full TCP socket of a packet.
+#[inline(always)]
+pub(crate) fn full(skb: *mut __sk_buff) -> Result<*mut bpf_sock, Packet> {
+    // SAFETY: a read of the program's own context.
+    let sk = unsafe { (*skb).__bindgen_anon_2.sk };
+    if sk.is_null() {
+        return Err(Packet::NO_SOCKET);
+    }
+    // SAFETY: the verifier has seen the null check.
+    let sk = unsafe { bpf_sk_fullsock(sk) };
+    if sk.is_null() {
+        return Err(Packet::NO_SOCKET);
+    }
+    // SAFETY: a full socket, the verifier has seen the null check. A raw socket that sends TCP-looking bytes has another protocol.
+    if unsafe { (*sk).protocol } != TCP as u32 {
+        return Err(Packet::NOT_TCP);
+    }
+    Ok(sk)
+}
+
+/// The connection's state if there is any.
+#[inline(always)]
+pub(crate) fn flow_of(skb: *mut __sk_buff) -> Result<*mut Flow, Packet> {
+    find(full(skb)?).ok_or(Packet::NO_STORAGE)
+}
+
+/// The connection's state if there is any.
+#[inline(always)]
+pub(crate) fn find(sk: *mut bpf_sock) -> Option<*mut Flow> {
+    storage(sk, 0)
+}
+
+/// The connection's state, made of zeroes where there is none; nothing when the kernel has no memory for it.
+#[inline(always)]
+pub(crate) fn make(sk: *mut bpf_sock) -> Option<*mut Flow> {
+    const CREATE: u64 = 1; // BPF_SK_STORAGE_GET_F_CREATE
+    storage(sk, CREATE)
+}
+
+#[inline(always)]
+fn storage(sk: *mut bpf_sock, flags: u64) -> Option<*mut Flow> {
+    let map = (&raw const FLOWS).cast_mut().cast::<c_void>();
+    // SAFETY: the map is this object's own, and `sk` is a full socket of the program's context.
+    let flow = unsafe { bpf_sk_storage_get(map, sk.cast(), ptr::null_mut(), flags) }.cast::<Flow>();
+    if flow.is_null() { None } else { Some(flow) }
+}
+
+/// Whether a socket in this state carries a connection: others are listening, in the handshake, or closed (the per-CPU
+/// control socket that sends stateless resets is closed too, and must never get state).
+#[inline(always)]
+pub(crate) fn is_connected(state: u32) -> bool {
+    !matches!(state, SYN_SENT | SYN_RECV | TIME_WAIT | CLOSE | LISTEN | NEW_SYN_RECV)
+}
+
+/// The direction in the first bit of a global function's argument.
+#[inline(always)]
+pub(crate) fn direction_of(number: u32) -> Direction {
+    if number & 1 == Direction::Ingress as u32 { Direction::Ingress } else { Direction::Egress }
+}
