@@ -3,6 +3,7 @@
 //! Reads the machine; the only thing it changes is to mount two kernel file systems at their standard places.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -31,7 +32,11 @@ pub(crate) fn cargo() -> Command {
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
-    std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let quoted = |word: &OsStr| match word.to_string_lossy() {
+        word if word.contains([' ', '"']) => format!("'{word}'"),
+        word => word.into_owned(),
+    };
+    std::iter::once(name).chain(command.get_args()).map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// Says what it runs, runs it, and gives how it ended.
@@ -148,5 +153,6 @@ mod tests {
     #[test]
     fn command_is_shown_without_its_directory() {
         assert_eq!(shown(Command::new("/opt/rust/bin/cargo").args(["fmt", "--all"])), "cargo fmt --all");
+        assert_eq!(shown(Command::new("x").arg("a = \"b\"")), "x 'a = \"b\"'", "as it can be pasted");
     }
 }
