@@ -5,7 +5,9 @@
 //! named by `KUBEBUILDER_ASSETS`, as in kubebuilder's envtest; v1.20 and newer releases are understood.
 
 use std::{
-    env, fmt,
+    env,
+    ffi::OsStr,
+    fmt,
     fs::{self, File},
     future::Future,
     net::TcpListener,
@@ -24,7 +26,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::process::Process;
 
@@ -32,7 +34,7 @@ use crate::process::Process;
 pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 
 const ADMIN_TOKEN: &str = "admin-token";
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Enough to roll Deployments and to clean up after them. Node lifecycle is left out: `kubelet` says when its node is ready.
 const CONTROLLERS: &str = "deployment,replicaset,statefulset,daemonset,garbagecollector,namespace,serviceaccount";
 
@@ -91,22 +93,31 @@ impl ControlPlane {
         self.runtime.block_on(future)
     }
 
+    /// For threads that make calls of their own.
+    pub(crate) fn runtime_handle(&self) -> Handle {
+        self.runtime.handle().clone()
+    }
+
     /// The admin's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.path().join("kubeconfig")
     }
 
+    /// kubectl as admin, for what [`Self::kubectl`] is too simple for.
+    pub fn kubectl_command(&self) -> Command {
+        kubectl_command(&self.binaries.kubectl, &self.kubeconfig())
+    }
+
     /// Runs kubectl as admin and returns what it printed; its stderr is in the error.
-    pub fn kubectl<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Result<String> {
-        run_to_string(kubectl_command(&self.binaries.kubectl, &self.kubeconfig()).args(arguments))
+    pub fn kubectl<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
+        run_to_string(self.kubectl_command().args(arguments))
     }
 
     /// `kubectl create -f -` and the like.
     pub fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<String> {
         let path = self.dir.path().join("stdin.yaml");
         fs::write(&path, input)?;
-        let mut command = kubectl_command(&self.binaries.kubectl, &self.kubeconfig());
-        run_to_string(command.args(arguments).stdin(File::open(path)?))
+        run_to_string(self.kubectl_command().args(arguments).stdin(File::open(path)?))
     }
 
     /// A kubeconfig that authenticates as this `ServiceAccount` and nobody else, with a token that the API server minted.

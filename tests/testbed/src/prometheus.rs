@@ -1,7 +1,7 @@
 //! A real Prometheus that scrapes the daemon, and promtool.
 //!
 //! Owns the process, its generated configuration and its data, in a temp dir. Queries go through the HTTP API as a
-//! dashboard's would; `honor_labels` is on, as the shipped PodMonitor has it.
+//! dashboard's would; `honor_labels` is on, as the shipped `PodMonitor` has it.
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +22,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The labels of a series, `__name__` among them.
 pub type Labels = BTreeMap<String, String>;
+
+/// Unix time and value, as stored.
+pub type RawSample = (f64, f64);
 
 /// A running Prometheus; stopped and removed on drop.
 #[derive(Debug)]
@@ -80,8 +83,8 @@ impl Prometheus {
         series.into_iter().map(|(labels, value)| Ok((labels, sample(&value["value"])?.1))).collect()
     }
 
-    /// The raw samples (Unix time, value) that a range selector such as `name[1m]` takes in, as of `at`.
-    pub fn query_range_selector(&self, promql: &str, at: SystemTime) -> Result<Vec<(Labels, Vec<(f64, f64)>)>> {
+    /// The raw samples that a range selector such as `name[1m]` takes in, as of `at`.
+    pub fn query_range_selector(&self, promql: &str, at: SystemTime) -> Result<Vec<(Labels, Vec<RawSample>)>> {
         let mut selected = Vec::new();
         for (labels, series) in self.query_result(promql, at)? {
             let values = series["values"].as_array().with_context(|| format!("no samples in {series}"))?;
@@ -124,7 +127,7 @@ pub fn promtool_check_metrics(exposition: &str) -> Result<()> {
 }
 
 /// `[1435781451.781, "1"]`
-fn sample(value: &Value) -> Result<(f64, f64)> {
+fn sample(value: &Value) -> Result<RawSample> {
     let parsed = || Some((value[0].as_f64()?, value[1].as_str()?.parse().ok()?));
     parsed().with_context(|| format!("not a sample: {value}"))
 }
