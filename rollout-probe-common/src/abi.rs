@@ -91,6 +91,24 @@ impl Tally {
         duration_sum_ns: 0,
         reserved: [0; 2],
     };
+
+    /// Adds all counters of `other`.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.responses[..], &other.responses[..]),
+            (&mut self.no_response[..], &other.no_response[..]),
+            (&mut self.resets_received[..], &other.resets_received[..]),
+            (&mut self.resets_sent[..], &other.resets_sent[..]),
+            (core::slice::from_mut(&mut self.connections), core::slice::from_ref(&other.connections)),
+            (&mut self.duration_buckets[..], &other.duration_buckets[..]),
+            (core::slice::from_mut(&mut self.duration_sum_ns), core::slice::from_ref(&other.duration_sum_ns)),
+        ];
+        for (sums, values) in pairs {
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum += value;
+            }
+        }
+    }
 }
 
 /// Whose exact error codes.
@@ -176,6 +194,26 @@ const _: () = {
     assert!(size_of::<crate::flow::Stream>() == 52);
     assert!(size_of::<crate::flow::Flow>() == 136);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+
+    #[test]
+    fn every_counter_of_a_tally_is_added() {
+        let mut ones = Tally::ZERO;
+        ones.responses.fill(1);
+        ones.no_response.fill(1);
+        ones.resets_received.fill(1);
+        ones.resets_sent.fill(1);
+        ones.connections = 1;
+        ones.duration_buckets.fill(1);
+        ones.duration_sum_ns = 1;
+        let mut sum = Tally::ZERO;
+        sum.add(&ones);
+        assert_eq!(sum, ones);
+    }
+}
 
 #[cfg(feature = "user")]
 mod user {

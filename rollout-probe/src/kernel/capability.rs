@@ -22,7 +22,10 @@ fn missing_in(status: &str) -> Vec<&'static str> {
     let Some(effective) = effective else { return Vec::new() };
     let has = |bit: u32| effective & (1 << bit) != 0;
     let needs = |(name, bit): (&'static str, u32), instead: bool| (!has(bit) && !instead).then_some(name);
-    [needs(BPF, has(SYS_ADMIN)), needs(PERFMON, has(SYS_ADMIN)), needs(NET_ADMIN, false)].into_iter().flatten().collect()
+    [needs(BPF, has(SYS_ADMIN)), needs(PERFMON, has(SYS_ADMIN)), needs(NET_ADMIN, false)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]

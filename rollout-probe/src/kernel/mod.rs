@@ -18,8 +18,7 @@ use aya::{
 };
 use rollout_probe_common::abi::{CodeKey, TallyKey};
 
-pub use self::snapshot::Snapshot;
-use crate::{cgroup::CgroupId, hook::Hooks};
+use crate::{cgroup::CgroupId, hook::Hooks, ledger::Counters};
 
 /// The BPF object, built by the build script.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/rollout-probe-ebpf"));
@@ -50,7 +49,9 @@ pub enum KernelError {
         reason: String,
     },
     /// A program was refused or could not be attached.
-    #[error("the kernel ({release}) refused to {step} the program `{program}`: {reason}; rollout-probe needs Linux 5.10 or later with cgroup v2")]
+    #[error(
+        "the kernel ({release}) refused to {step} the program `{program}`: {reason}; rollout-probe needs Linux 5.10 or later with cgroup v2"
+    )]
     Program {
         /// `uname -r`.
         release: String,
@@ -97,7 +98,8 @@ impl Probe {
             .override_global("RESET_COOKIE_OFFSET", &offset, true)
             .load(OBJECT)
             .map_err(|error| KernelError::Load { release: release(), reason: object_reason(&error) })?;
-        for (name, attach_type) in [("ingress", CgroupSkbAttachType::Ingress), ("egress", CgroupSkbAttachType::Egress)] {
+        for (name, attach_type) in [("ingress", CgroupSkbAttachType::Ingress), ("egress", CgroupSkbAttachType::Egress)]
+        {
             let program: &mut CgroupSkb = program(&mut ebpf, name)?;
             program.load().map_err(refused("load", name))?;
             // `Single` is no flag at all: a bpf link is always one of many and refuses the flag for it.
@@ -108,7 +110,10 @@ impl Probe {
         establish.attach(&cgroup, CgroupAttachMode::Single).map_err(refused("attach", "establish"))?;
 
         let mut hooks = Hooks::required(["cgroup_skb_ingress", "cgroup_skb_egress", "sock_ops"]);
-        hooks.optional("tcp_receive_reset", reset.and_then(|_| attach_reset(&mut ebpf).map_err(|error| one_line(&error))));
+        hooks.optional(
+            "tcp_receive_reset",
+            reset.and_then(|_| attach_reset(&mut ebpf).map_err(|error| one_line(&error))),
+        );
         Ok(Self { ebpf, hooks })
     }
 
@@ -127,8 +132,8 @@ impl Probe {
     }
 
     /// Reads all counters.
-    pub fn snapshot(&self) -> Result<Snapshot, KernelError> {
-        Snapshot::read(&self.ebpf)
+    pub fn snapshot(&self) -> Result<Counters, KernelError> {
+        snapshot::read(&self.ebpf)
     }
 
     /// From now on, new connections of sockets made in `cgroup` are probes.
@@ -213,7 +218,8 @@ fn raise_memlock_limit() {
 
 /// `uname -r`.
 fn release() -> String {
-    nix::sys::utsname::uname().map_or_else(|_| "unknown".to_owned(), |name| name.release().to_string_lossy().into_owned())
+    nix::sys::utsname::uname()
+        .map_or_else(|_| "unknown".to_owned(), |name| name.release().to_string_lossy().into_owned())
 }
 
 /// The error with its causes, on one line.

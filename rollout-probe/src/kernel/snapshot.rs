@@ -1,38 +1,19 @@
-//! All counters at one time, as plain values.
+//! Reads the counter maps into plain values.
 
+use super::{KernelError, absent_map};
+use crate::ledger::Counters;
 use aya::{
     Ebpf,
     maps::{HashMap, MapData, PerCpuArray},
 };
-use rollout_probe_common::{
-    abi::{CodeKey, Tally, TallyKey},
-    outcome::{LostSync, Packet},
-};
 
-use super::{KernelError, absent_map};
-
-/// What the kernel has counted since the programs were loaded.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Counters by key, in no order.
-    pub tallies: Vec<(TallyKey, Tally)>,
-    /// Exact error codes by key, in no order.
-    pub codes: Vec<(CodeKey, u64)>,
-    /// Connections lost, by [`LostSync`].
-    pub lost_sync: [u64; LostSync::COUNT],
-    /// Packets by [`Packet`].
-    pub packets: [u64; Packet::COUNT],
-}
-
-impl Snapshot {
-    pub(super) fn read(ebpf: &Ebpf) -> Result<Self, KernelError> {
-        Ok(Self {
-            tallies: hash(ebpf, "TALLIES")?,
-            codes: hash(ebpf, "CODES")?,
-            lost_sync: per_cpu(ebpf, "LOST_SYNC")?,
-            packets: per_cpu(ebpf, "PACKETS")?,
-        })
-    }
+pub(super) fn read(ebpf: &Ebpf) -> Result<Counters, KernelError> {
+    Ok(Counters {
+        tallies: hash(ebpf, "TALLIES")?,
+        codes: hash(ebpf, "CODES")?,
+        lost_sync: per_cpu(ebpf, "LOST_SYNC")?,
+        packets: per_cpu(ebpf, "PACKETS")?,
+    })
 }
 
 fn hash<K: aya::Pod, V: aya::Pod>(ebpf: &Ebpf, name: &'static str) -> Result<Vec<(K, V)>, KernelError> {

@@ -51,8 +51,11 @@ mod tests {
         assert!(error.contains("tcp_receive_reset/format"), "{error}");
         let event = dir.path().join("events/tcp/tcp_receive_reset");
         std::fs::create_dir_all(&event).expect("made");
-        std::fs::write(event.join("format"), FORMAT.replace("size:8;\tsigned:0;\n\nprint", "size:4;\tsigned:0;\n\nprint"))
-            .expect("written");
+        std::fs::write(
+            event.join("format"),
+            FORMAT.replace("size:8;\tsigned:0;\n\nprint", "size:4;\tsigned:0;\n\nprint"),
+        )
+        .expect("written");
         let error = reset_cookie_offset(dir.path()).expect_err("wrong size");
         assert!(error.contains("has 4 bytes"), "{error}");
     }

@@ -1,0 +1,101 @@
+//! Edge: the pods of this node from the Kubernetes API, by list and watch.
+//!
+//! Of each object only a [`PodRecord`] is kept; the watch itself keeps none. Errors are counted by stage and retried with
+//! backoff and jitter for ever: counting does not wait for the API.
+
+use std::path::Path;
+
+use futures::{StreamExt as _, pin_mut};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    cgroup::PodUid,
+    health::WatchError,
+    index::PodRecord,
+    pods::{PodEvent, Stopped},
+};
+
+/// Why there is no client for the API. Being unreachable is no such reason.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The named kubeconfig is missing or wrong.
+    #[error("cannot use the kubeconfig `{path}`")]
+    Kubeconfig {
+        /// As given.
+        path: String,
+        /// Why.
+        source: kube::config::KubeconfigError,
+    },
+    /// Neither in a cluster nor is there a kubeconfig in the usual places.
+    #[error("no Kubernetes API: not in a cluster, and no kubeconfig found; give --kubeconfig or --pods-file")]
+    Nowhere(#[source] kube::config::InferConfigError),
+    /// A certificate or token of the configuration cannot be used.
+    #[error("cannot make a Kubernetes client")]
+    Client(#[source] Box<kube::Error>),
+}
+
+/// A client: by `kubeconfig`, else as a pod of the cluster, else by the usual kubeconfig rules. Sends nothing yet.
+pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
+    let config = match kubeconfig {
+        Some(path) => from_file(path).await?,
+        None => Config::infer().await.map_err(ClusterError::Nowhere)?,
+    };
+    Client::try_from(config).map_err(|error| ClusterError::Client(Box::new(error)))
+}
+
+async fn from_file(path: &Path) -> Result<Config, ClusterError> {
+    let named = |source| ClusterError::Kubeconfig { path: path.display().to_string(), source };
+    let file = Kubeconfig::read_from(path).map_err(named)?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(named)
+}
+
+/// Watches the pods of `node` until nobody listens.
+pub async fn watch(client: Client, node: &str, pods: mpsc::Sender<PodEvent>) -> Result<(), Stopped> {
+    let api: Api<Pod> = Api::all(client);
+    let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
+    let stream = watcher(api, config).default_backoff();
+    pin_mut!(stream);
+    let mut listed = Vec::new();
+    while let Some(event) = stream.next().await {
+        if let Some(event) = digest(event, &mut listed) {
+            pods.send(event).await.map_err(|_closed| Stopped)?;
+        }
+    }
+    Ok(())
+}
+
+/// Turns a watch event into one of ours; a list comes in pieces and is collected in `listed`.
+fn digest(event: watcher::Result<watcher::Event<Pod>>, listed: &mut Vec<PodRecord>) -> Option<PodEvent> {
+    match event {
+        Ok(watcher::Event::Init) => {
+            listed.clear();
+            None
+        }
+        Ok(watcher::Event::InitApply(pod)) => {
+            listed.extend(PodRecord::from_pod(&pod));
+            None
+        }
+        Ok(watcher::Event::InitDone) => Some(PodEvent::Reset(std::mem::take(listed))),
+        Ok(watcher::Event::Apply(pod)) => PodRecord::from_pod(&pod).map(PodEvent::Apply),
+        Ok(watcher::Event::Delete(pod)) => PodRecord::from_pod(&pod).map(|pod| PodEvent::Delete(uid(pod))),
+        Err(error) => Some(PodEvent::Error(stage(&error), error.into())),
+    }
+}
+
+fn uid(pod: PodRecord) -> PodUid {
+    pod.uid
+}
+
+fn stage(error: &watcher::Error) -> WatchError {
+    match error {
+        watcher::Error::InitialListFailed(_) => WatchError::List,
+        watcher::Error::WatchStartFailed(_) => WatchError::Start,
+        _ => WatchError::Watch,
+    }
+}
