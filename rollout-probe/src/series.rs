@@ -284,7 +284,7 @@ fn tcp_by_role(totals: &Totals) -> Vec<(SeriesKey, Tally)> {
 
 /// Upper bounds in seconds with the counts of their own ranges, which is what the encoder wants.
 fn buckets(tally: &Tally) -> Vec<(f64, u64)> {
-    let bounds = DURATION_BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::MAX]);
+    let bounds = DURATION_BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::INFINITY]);
     bounds.zip(tally.duration_buckets).collect()
 }
 

@@ -1,1 +1,443 @@
+//! Conversations, segment by segment, through the same code that the kernel runs.
 
+extern crate std;
+
+use std::{vec, vec::Vec};
+
+use super::{Direction, Flow, Outcomes, Payload, STEPS, Segment, Step, state};
+use crate::{
+    outcome::{LostSync, NoResponse, Origin, Phase, Role},
+    wire::http1::WINDOW,
+};
+
+use Direction::{Egress, Ingress};
+
+const RX: u32 = 0xffff_fff0; // sequence numbers wrap in every test
+const TX: u32 = 1000;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Outcome {
+    /// Status and latency; the clock ticks once a segment.
+    Response(u16, Option<u64>),
+    NoResponse(NoResponse),
+    Lost(LostSync),
+}
+
+#[derive(Default)]
+struct Record(Vec<Outcome>);
+
+impl Outcomes for Record {
+    fn response(&mut self, _flow: &Flow, status: u16, latency: Option<u64>) {
+        self.0.push(Outcome::Response(status, latency));
+    }
+
+    fn no_response(&mut self, _flow: &Flow, how: NoResponse) {
+        self.0.push(Outcome::NoResponse(how));
+    }
+
+    fn lost(&mut self, why: LostSync) {
+        self.0.push(Outcome::Lost(why));
+    }
+}
+
+struct Bytes<'a>(&'a [u8], u64);
+
+impl Payload for Bytes<'_> {
+    fn load(&mut self, offset: u32, window: &mut [u8; WINDOW], at: u32, n: u32) -> bool {
+        let (offset, at, n) = (offset as usize, at as usize, n as usize);
+        assert!(n >= 1 && at + n <= WINDOW && offset + n <= self.0.len(), "the contract of `load`");
+        window[at..at + n].copy_from_slice(&self.0[offset..offset + n]);
+        true
+    }
+
+    fn now(&mut self) -> u64 {
+        self.1
+    }
+}
+
+/// A connection and what came of it.
+struct Connection {
+    flow: Flow,
+    record: Record,
+    clock: u64,
+    next: [u32; 2],
+}
+
+impl Connection {
+    fn zeroed() -> Flow {
+        // SAFETY: Flow is integers only; zeroes are what the kernel's socket storage starts with.
+        #[expect(unsafe_code, reason = "the kernel's storage starts as zeroes, so the tests do too")]
+        unsafe {
+            std::mem::zeroed()
+        }
+    }
+
+    fn server() -> Self {
+        let mut flow = Self::zeroed();
+        flow.open(Role::SERVER, Origin::TRAFFIC, RX, TX);
+        Self { flow, record: Record::default(), clock: 0, next: [RX, TX] }
+    }
+
+    fn client() -> Self {
+        let mut flow = Self::zeroed();
+        flow.open(Role::CLIENT, Origin::TRAFFIC, RX, TX);
+        Self { flow, record: Record::default(), clock: 0, next: [RX, TX] }
+    }
+
+    fn older() -> Self {
+        let (mut flow, mut record) = (Self::zeroed(), Record::default());
+        flow.join(&mut record);
+        Self { flow, record, clock: 0, next: [RX, TX] }
+    }
+
+    /// A segment at any place.
+    fn at(&mut self, direction: Direction, seq: u32, bytes: &[u8], fin: bool) -> &mut Self {
+        self.clock += 1;
+        let segment = Segment { seq, len: bytes.len() as u32, fin };
+        let mut payload = Bytes(bytes, self.clock);
+        let mut budget = STEPS;
+        loop {
+            let mut step = self.flow.step(direction, segment, &mut payload, &mut self.record);
+            if let Step::Scan { offset, len } = step {
+                let bytes = &bytes[offset as usize..(offset + len) as usize];
+                let end = &mut self.flow.stream(direction).head_end;
+                let found = bytes.iter().position(|byte| end.step(*byte));
+                let taken = found.map_or(len, |at| at as u32 + 1);
+                step = self.flow.scanned(direction, len, taken, found.is_some(), &mut self.record);
+            }
+            if step == Step::Done {
+                break;
+            }
+            budget -= 1;
+            if budget == 0 {
+                self.flow.exhausted(&mut self.record);
+                break;
+            }
+        }
+        self.flow.finish(direction, segment, &mut self.record);
+        self
+    }
+
+    /// The next segment in order.
+    fn sends(&mut self, direction: Direction, bytes: &[u8]) -> &mut Self {
+        let seq = self.next[direction as usize];
+        self.next[direction as usize] = seq.wrapping_add(bytes.len() as u32);
+        self.at(direction, seq, bytes, false)
+    }
+
+    fn ends(&mut self, direction: Direction) -> &mut Self {
+        let seq = self.next[direction as usize];
+        self.at(direction, seq, b"", true)
+    }
+
+    fn outcomes(&self) -> &[Outcome] {
+        &self.record.0
+    }
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const ERROR: &[u8] = b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n";
+
+fn response(status: u16) -> Outcome {
+    Outcome::Response(status, Some(1))
+}
+
+#[test]
+fn keep_alive_exchanges_are_counted_one_by_one() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, OK).sends(Ingress, GET).sends(Egress, ERROR);
+    assert_eq!(it.outcomes(), [response(200), response(500)]);
+    assert_eq!(it.flow.role, Role::SERVER);
+}
+
+#[test]
+fn role_is_who_asks_and_not_who_connects() {
+    let mut it = Connection::client();
+    it.sends(Egress, GET).sends(Ingress, OK);
+    assert_eq!((it.outcomes(), it.flow.role), (&[response(200)][..], Role::CLIENT));
+    // A connection opened by us on which the other side asks (a reverse tunnel).
+    let mut it = Connection::client();
+    it.sends(Ingress, GET).sends(Egress, OK);
+    assert_eq!((it.outcomes(), it.flow.role, it.flow.tcp_role()), (&[response(200)][..], Role::SERVER, Role::CLIENT));
+}
+
+#[test]
+fn heads_split_at_every_byte_are_counted_once() {
+    for at in 1..GET.len() {
+        let mut it = Connection::server();
+        it.sends(Ingress, &GET[..at]).sends(Ingress, &GET[at..]).sends(Egress, ERROR);
+        assert_eq!(
+            it.outcomes(),
+            [Outcome::Response(500, Some(2))],
+            "request split at {at}: latency from its first byte"
+        );
+    }
+    for at in 1..ERROR.len() {
+        let mut it = Connection::server();
+        it.sends(Ingress, GET).sends(Egress, &ERROR[..at]).sends(Egress, &ERROR[at..]);
+        it.sends(Ingress, GET).sends(Egress, OK);
+        let statuses: Vec<u16> = it.outcomes().iter().map(status).collect();
+        assert_eq!(statuses, [500, 200], "response split at {at}");
+    }
+    let mut it = Connection::server();
+    for byte in GET {
+        it.sends(Ingress, &[*byte]);
+    }
+    for byte in ERROR {
+        it.sends(Egress, &[*byte]);
+    }
+    assert_eq!(it.outcomes().iter().map(status).collect::<Vec<_>>(), [500]);
+}
+
+fn status(outcome: &Outcome) -> u16 {
+    match outcome {
+        Outcome::Response(status, _) => *status,
+        other => panic!("not a response: {other:?}"),
+    }
+}
+
+#[test]
+fn retransmissions_count_nothing() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).at(Ingress, RX, GET, false).sends(Egress, OK).at(Egress, TX, OK, false);
+    it.at(Egress, TX, ERROR, false); // the same place with other bytes: an old copy too
+    it.sends(Ingress, GET).sends(Egress, ERROR);
+    assert_eq!(it.outcomes(), [Outcome::Response(200, Some(2)), response(500)]);
+}
+
+#[test]
+fn merged_segment_is_taken_from_its_first_new_byte() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, OK).sends(Ingress, GET);
+    let merged = [OK, ERROR].concat();
+    it.at(Egress, TX, &merged, false);
+    assert_eq!(it.outcomes(), [response(200), response(500)]);
+}
+
+#[test]
+fn reordered_head_is_found_when_it_comes() {
+    let mut it = Connection::client();
+    it.sends(Egress, GET);
+    it.at(Ingress, RX.wrapping_add(10), &ERROR[10..], false);
+    assert_eq!(it.outcomes(), []);
+    it.at(Ingress, RX, &ERROR[..10], false);
+    assert_eq!(it.outcomes(), [], "the rest of the head was in the segment before");
+    it.at(Ingress, RX.wrapping_add(10), &ERROR[10..], false); // its retransmission
+    assert_eq!(it.outcomes(), [Outcome::Response(500, Some(3))]);
+}
+
+#[test]
+fn body_that_arrives_before_its_head_moves_the_next_head() {
+    let mut it = Connection::client();
+    it.sends(Egress, GET);
+    let body = b"HTTP/1.1 503 in a body";
+    it.at(Ingress, RX.wrapping_add(OK.len() as u32), body, false);
+    it.at(Ingress, RX, OK, false);
+    it.next[0] = RX.wrapping_add((OK.len() + body.len()) as u32);
+    it.sends(Egress, GET).sends(Ingress, ERROR);
+    assert_eq!(it.outcomes(), [Outcome::Response(200, Some(2)), response(500)]);
+}
+
+#[test]
+fn bodies_that_look_like_heads_are_bodies() {
+    let mut it = Connection::server();
+    it.sends(Ingress, b"POST / HTTP/1.1\r\nContent-Length: 40\r\n\r\n").sends(Ingress, b"GET /admin HTTP/1.1\r\n\r\n");
+    it.sends(Egress, b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n").sends(Egress, ERROR).sends(Egress, ERROR);
+    it.sends(Ingress, GET).sends(Egress, ERROR);
+    assert_eq!(it.outcomes(), [Outcome::Response(200, Some(2)), response(500)]);
+}
+
+#[test]
+fn interim_responses_are_not_counted() {
+    const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n";
+    let together = [b"HTTP/1.1 100 Continue\r\n\r\n", HINTS, HINTS, b"HTTP/1.1 102 x\r\n\r\n", OK].concat();
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, &together).sends(Ingress, GET).sends(Egress, ERROR);
+    assert_eq!(it.outcomes(), [response(200), response(500)], "all in one segment");
+    for at in 1..together.len() {
+        let mut it = Connection::server();
+        it.sends(Ingress, GET).sends(Egress, &together[..at]).sends(Egress, &together[at..]);
+        assert_eq!(it.outcomes().iter().map(status).collect::<Vec<_>>(), [200], "split at {at}");
+    }
+}
+
+#[test]
+fn more_interim_responses_than_the_budget_are_owned_up_to() {
+    let many = b"HTTP/1.1 100 \r\n\r\n".repeat(20);
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, &many).sends(Egress, OK);
+    assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::HEAD_BUDGET)]);
+}
+
+#[test]
+fn switched_protocol_is_counted_once_and_left_alone() {
+    let mut it = Connection::server();
+    it.sends(Ingress, b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n");
+    it.sends(Egress, b"HTTP/1.1 101 Switching Protocols\r\n\r\n").sends(Egress, ERROR).sends(Ingress, GET);
+    assert_eq!(it.outcomes(), [response(101)]);
+    assert_eq!((it.flow.state, it.flow.phase()), (state::OPAQUE, Phase::AFTER_RESPONSE));
+    let mut it = Connection::server();
+    it.sends(Ingress, b"CONNECT e:1 HTTP/1.1\r\n\r\n").sends(Egress, OK).sends(Egress, ERROR);
+    assert_eq!((it.outcomes(), it.flow.state), (&[response(200)][..], state::OPAQUE));
+    let mut it = Connection::server();
+    it.sends(Ingress, b"CONNECT e:1 HTTP/1.1\r\n\r\n").sends(Egress, b"HTTP/1.1 403 x\r\n\r\n");
+    it.sends(Ingress, GET).sends(Egress, OK);
+    assert_eq!(it.outcomes(), [response(403), response(200)], "a refused tunnel is none");
+}
+
+#[test]
+fn empty_lines_before_a_head_are_skipped() {
+    let mut it = Connection::server();
+    it.sends(Ingress, b"\r\n")
+        .sends(Ingress, b"\r\nGET / HTTP/1.1\r\n\r\n")
+        .sends(Egress, b"\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
+    assert_eq!(it.outcomes(), [response(200)]);
+}
+
+#[test]
+fn request_without_response_is_counted_when_the_server_ends() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, OK).sends(Ingress, GET).ends(Egress).ends(Egress);
+    assert_eq!(
+        it.outcomes(),
+        [response(200), Outcome::NoResponse(NoResponse::CLOSED)],
+        "a retransmitted FIN changes nothing"
+    );
+    assert_eq!(it.flow.phase(), Phase::AFTER_RESPONSE);
+}
+
+#[test]
+fn half_closed_client_still_gets_its_response() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).ends(Ingress).sends(Egress, OK).ends(Egress);
+    assert_eq!(it.outcomes(), [Outcome::Response(200, Some(2))]);
+}
+
+#[test]
+fn fin_with_the_last_payload_or_before_it_is_no_missing_response() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).at(Egress, TX, OK, true);
+    assert_eq!(it.outcomes(), [response(200)], "FIN on the response");
+    let mut it = Connection::client();
+    it.sends(Egress, GET).at(Ingress, RX.wrapping_add(OK.len() as u32), b"", true);
+    assert_eq!(it.outcomes(), [], "a FIN that overtakes the response proves nothing yet");
+    it.at(Ingress, RX, OK, false);
+    assert_eq!(it.outcomes(), [Outcome::Response(200, Some(2))]);
+}
+
+#[test]
+fn piece_of_a_head_is_no_response() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, b"HTTP/1.1 5").ends(Egress);
+    assert_eq!(it.outcomes(), [Outcome::NoResponse(NoResponse::CLOSED)]);
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, b"HTTP/1.1 100 Continue\r\n\r\n").ends(Egress);
+    assert_eq!(it.outcomes(), [Outcome::NoResponse(NoResponse::CLOSED)], "an interim response is not the response");
+}
+
+#[test]
+fn other_protocols_are_opaque_from_their_first_bytes() {
+    let firsts: [(Direction, &[u8]); 5] = [
+        (Ingress, b"\x16\x03\x01\x02\x00"),
+        (Ingress, b"*1\r\n$4\r\nPING\r\n"),
+        (Ingress, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        (Egress, b"220 mail ESMTP\r\n"),
+        (Egress, b"J\x00\x00\x00\x0a8.0"),
+    ];
+    for (direction, bytes) in firsts {
+        let mut it = Connection::server();
+        it.sends(direction, bytes).sends(Ingress, GET).sends(Egress, ERROR);
+        assert_eq!((it.outcomes(), it.flow.state), (&[][..], state::OPAQUE), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn response_whose_request_was_not_seen_has_no_latency() {
+    let mut it = Connection::server();
+    it.sends(Egress, ERROR).sends(Ingress, GET).sends(Egress, OK);
+    assert_eq!(it.outcomes(), [Outcome::Response(500, None), response(200)]);
+}
+
+#[test]
+fn bytes_that_are_no_head_lose_the_connection_until_a_certain_boundary() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, b"what is this").sends(Egress, ERROR);
+    assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::RESPONSE_HEAD)], "nothing is guessed");
+    it.sends(Ingress, GET).sends(Egress, OK);
+    assert_eq!(it.outcomes()[1..], [response(200)], "a request after the other side's bytes is a boundary");
+    it.sends(Ingress, b"rest of something");
+    assert_eq!(it.outcomes()[2..], [Outcome::Lost(LostSync::REQUEST_HEAD)]);
+}
+
+#[test]
+fn older_connection_is_joined_at_a_request_that_follows_a_response() {
+    let mut it = Connection::older();
+    it.sends(Egress, b"HTTP/1.1 500 in the middle of a body").sends(Egress, ERROR);
+    it.sends(Ingress, GET).sends(Egress, OK).sends(Ingress, GET).sends(Egress, ERROR);
+    assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::MID_STREAM), response(200), response(500)]);
+    let mut it = Connection::older();
+    it.sends(Ingress, b"GET /in/the/middle/of/an/upload").sends(Ingress, GET).sends(Egress, OK);
+    assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::MID_STREAM)], "an upload's bytes are no request");
+}
+
+#[test]
+fn older_connection_of_another_protocol_is_given_up() {
+    let mut it = Connection::older();
+    for _ in 0..40 {
+        it.sends(Ingress, b"\x00\x00\x00\x01query").sends(Egress, b"\x00\x00\x00\x01rows");
+    }
+    assert_eq!(it.flow.state, state::OPAQUE);
+}
+
+#[test]
+fn reset_phase_is_what_the_connection_was_doing() {
+    let mut it = Connection::server();
+    assert_eq!(it.flow.phase(), Phase::IDLE);
+    it.sends(Ingress, GET);
+    assert_eq!(it.flow.phase(), Phase::OUTSTANDING);
+    it.sends(Egress, OK);
+    assert_eq!(it.flow.phase(), Phase::AFTER_RESPONSE);
+}
+
+/// Every conversation above is short; this one is long and cut at random, with copies and reordering.
+#[test]
+fn random_cuts_copies_and_order_change_nothing() {
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    for _ in 0..2000 {
+        let mut it = Connection::client();
+        let mut expected = vec![];
+        for _ in 0..5 {
+            it.sends(Egress, GET);
+            let status = 200 + random(400) as u16;
+            let body = "HTTP/1.1 500 x\r\n".repeat(random(20));
+            let message = std::format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            expected.push(status);
+            let start = it.next[0];
+            let mut pieces = vec![];
+            let mut at = 0;
+            while at < message.len() {
+                let n = 1 + random(message.len() - at);
+                pieces.push((at, at + n));
+                at += n;
+            }
+            // Each piece may come early, and any may come twice; TCP ends with all of them delivered in order.
+            let early = pieces[random(pieces.len())];
+            it.at(Ingress, start.wrapping_add(early.0 as u32), &message.as_bytes()[early.0..early.1], false);
+            for (from, to) in pieces {
+                for _ in 0..=random(2) {
+                    it.at(Ingress, start.wrapping_add(from as u32), &message.as_bytes()[from..to], false);
+                }
+            }
+            it.next[0] = start.wrapping_add(message.len() as u32);
+        }
+        let statuses: Vec<u16> = it.outcomes().iter().map(status).collect();
+        assert_eq!(statuses, expected);
+    }
+}

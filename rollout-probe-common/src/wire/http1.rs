@@ -139,13 +139,9 @@ impl Window {
             return Head::More;
         }
         match self.at(start) {
-            // Only the preface has this method and target (RFC 9113 section 3.4), but the version must be seen to be sure.
+            // The method is reserved for the preface (RFC 9113 section 11.6).
             b'*' if start == 4 && self.bytes[0] == b'P' && self.bytes[1] == b'R' && self.bytes[2] == b'I' => {
-                return match filled {
-                    ..8 => Head::More,
-                    _ if self.starts_with(*b"PRI * HT") => Head::Http2,
-                    _ => Head::Request { connect: false },
-                };
+                return Head::Http2;
             }
             b'/' | b'*' => return Head::Request { connect: false },
             _ => {}
