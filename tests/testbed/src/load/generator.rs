@@ -55,7 +55,8 @@ fn schedule(requests: &[Request]) -> Vec<usize> {
         for (credit, request) in credit.iter_mut().zip(requests) {
             *credit += i64::from(request.count);
         }
-        let (chosen, credit) = credit.iter_mut().enumerate().max_by_key(|(_, credit)| **credit).expect("the total is not 0");
+        let by_credit = credit.iter_mut().enumerate().rev(); // of equals the first is chosen
+        let (chosen, credit) = by_credit.max_by_key(|(_, credit)| **credit).expect("the total is not 0");
         *credit -= total;
         order.push(chosen);
     }
@@ -185,6 +186,7 @@ mod tests {
     #[test]
     fn schedule_has_every_request_as_often_as_it_says_mixed_evenly() {
         assert_eq!(schedule(&gets(&[("/a", 4), ("/b", 2), ("/none", 0)])), [0, 1, 0, 0, 1, 0]);
+        assert_eq!(schedule(&gets(&[("/large", 2), ("/fail", 2)])), [0, 1, 0, 1]);
         assert!(schedule(&gets(&[])).is_empty());
     }
 }
