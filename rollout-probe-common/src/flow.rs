@@ -423,14 +423,14 @@ impl Flow {
         payload: &mut impl Payload,
         outcomes: &mut impl Outcomes,
     ) -> bool {
+        const SWITCHING_PROTOCOLS: u16 = 101;
+        const STATUS_END: u32 = 12;
         if self.state == state::UNDECIDED {
             // Its request was not seen, so it has no latency.
             self.state = state::FOLLOWED;
             self.role = if direction == Direction::Egress { Role::SERVER } else { Role::CLIENT };
             self.request_ns = 0;
         }
-        const SWITCHING_PROTOCOLS: u16 = 101;
-        const STATUS_END: u32 = 12;
         if status < 200 && status != SWITCHING_PROTOCOLS {
             let stream = self.stream(direction);
             stream.wait = wait::INTERIM_END;
@@ -509,7 +509,7 @@ impl Flow {
 /// Whether sequence number `a` lies after `b`.
 #[inline(always)]
 const fn is_after(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
+    a.wrapping_sub(b).cast_signed() > 0
 }
 
 #[cfg(test)]

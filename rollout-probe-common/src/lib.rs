@@ -9,6 +9,13 @@
 //! Nothing here does IO, allocates or panics: the very same code is compiled into the BPF object and tested on the host.
 
 #![no_std]
+#![expect(
+    clippy::inline_always,
+    clippy::cast_possible_truncation,
+    clippy::cast_lossless,
+    clippy::needless_range_loop,
+    reason = "BPF: everything is inlined, registers are 64 bits wide, and an index that is a constant needs no check"
+)]
 
 pub mod abi;
 pub mod flow;

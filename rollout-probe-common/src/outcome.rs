@@ -138,7 +138,7 @@ coded! {
         OPAQUE = 2 => "opaque",
         /// Not TCP, or a fragment after the first.
         NOT_TCP = 3 => "not_tcp",
-        /// No socket, or one that is not a full socket (handshake, TIME_WAIT).
+        /// No socket, or one that is not a full socket (handshake, `TIME_WAIT`).
         NO_SOCKET = 4 => "no_socket",
         /// A socket that carries no connection (listening, connecting, closed).
         NO_CONNECTION = 5 => "no_connection",

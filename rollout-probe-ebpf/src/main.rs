@@ -10,9 +10,10 @@
 #![expect(unsafe_code, reason = "helpers, contexts and map values are raw pointers; the verifier checks each use")]
 #![expect(
     clippy::inline_always,
+    clippy::cast_lossless,
     clippy::cast_possible_truncation,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "BPF: calls are inlined or verified one by one, and registers are 64 bits wide"
+    clippy::needless_borrows_for_generic_args,
+    reason = "BPF: calls are inlined or verified one by one, registers are 64 bits wide, and the stack has 512 bytes"
 )]
 
 mod bound;

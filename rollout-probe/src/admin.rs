@@ -23,7 +23,7 @@ const CONNECTIONS: usize = 64;
 /// For a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// For a connection as a whole, however slow the reader is.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What the server shows.
 pub trait Pages: Send + Sync + 'static {

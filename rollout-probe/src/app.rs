@@ -31,9 +31,9 @@ use crate::{
 };
 
 /// How long a deleted pod's series stay.
-const POD_GRACE: Duration = Duration::from_secs(300);
+const POD_GRACE: Duration = Duration::from_mins(5);
 /// How long the counters of a removed cgroup stay in the kernel: its last sockets may outlive it.
-const CGROUP_GRACE: Duration = Duration::from_secs(60);
+const CGROUP_GRACE: Duration = Duration::from_mins(1);
 /// How often what is over is cleaned up. Nothing is lost between two rounds.
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
 /// Events of pods and cgroups that may wait.
@@ -59,10 +59,8 @@ pub async fn run(config: Config) -> Result<()> {
         .with_context(|| format!("cannot listen on `{}`", config.metrics_addr))?;
     let probe = Probe::attach(&root)?;
     let app = Arc::new(App::new(&config, probe));
-    app.announce(
-        &root,
-        listener.local_addr().map_or_else(|_| config.metrics_addr.to_string(), |addr| addr.to_string()),
-    );
+    let addr = listener.local_addr().unwrap_or(config.metrics_addr);
+    app.announce(&root, &addr.to_string());
 
     let (stop_tx, stop_rx) = tokio::sync::oneshot::channel::<()>();
     let mut server = tokio::spawn(admin::serve(listener, Arc::clone(&app), async {
@@ -174,7 +172,7 @@ impl App {
     }
 
     /// The one line of the start that says what is on and what is not.
-    fn announce(&self, root: &std::path::Path, addr: String) {
+    fn announce(&self, root: &std::path::Path, addr: &str) {
         let node = lock(&self.node);
         let state = |hook: &crate::hook::Hook| match &hook.unavailable {
             None => hook.name.to_owned(),

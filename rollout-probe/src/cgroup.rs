@@ -64,7 +64,7 @@ pub enum Place {
     Host,
 }
 
-/// Components that name a kubelet: systemd units and the cgroup of a kubelet that was started by hand; k3s, RKE2 and MicroK8s
+/// Components that name a kubelet: systemd units and the cgroup of a kubelet that was started by hand; k3s, RKE2 and k0s
 /// run it inside their one server process.
 pub const DEFAULT_PROBERS: [&str; 8] = [
     "kubelet.service",

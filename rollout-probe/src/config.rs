@@ -138,15 +138,15 @@ fn check_pods(
             faults.push(format!("--pods-file `{file}` and --kubeconfig `{kubeconfig}` exclude each other"));
             None
         }
-        (None, kubeconfig) => match node {
-            Some(node) => Some(PodSource::Api { node: node.to_owned(), kubeconfig }),
-            None => {
+        (None, kubeconfig) => {
+            let Some(node) = node else {
                 faults.push(
                     "--node-name (or NODE_NAME) is not set: without it the pods of this node cannot be told".to_owned(),
                 );
-                None
-            }
-        },
+                return None;
+            };
+            Some(PodSource::Api { node: node.to_owned(), kubeconfig })
+        }
     }
 }
 

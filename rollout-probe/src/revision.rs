@@ -5,7 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// Set by the Deployment controller (and by whatever else owns ReplicaSets through Deployments).
+/// Set by the Deployment controller (and by whatever else owns `ReplicaSet`s through one).
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 /// Set by Argo Rollouts, for Rollouts and Experiments.
 const ROLLOUTS_POD_TEMPLATE_HASH: &str = "rollouts-pod-template-hash";

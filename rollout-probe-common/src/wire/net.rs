@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn tcp_header_is_read_with_options() {
         let head = [0x1f, 0x90, 0xc3, 0x50, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 1, 0x80, 0x18, 1, 1, 0, 0, 0, 0];
-        let expected = Tcp { seq: 0xdead_beef, flags: 0x18, length: 32, ports: 8080 << 16 | 50000 };
+        let expected = Tcp { seq: 0xdead_beef, flags: 0x18, length: 32, ports: 0x1f90_c350 };
         assert_eq!(tcp(&head), expected);
     }
 }

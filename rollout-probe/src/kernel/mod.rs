@@ -256,8 +256,7 @@ fn last_words(verifier_log: &str) -> Option<&str> {
     verifier_log
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start)))
-        .next_back()
+        .rfind(|line| !line.is_empty() && !statistics.iter().any(|start| line.starts_with(start)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// Offset of `sock_cookie` in a record of tcp:tcp_receive_reset, or why this kernel does not tell.
+/// Offset of `sock_cookie` in a record of `tcp:tcp_receive_reset`, or why this kernel does not tell.
 pub(super) fn reset_cookie_offset(tracefs: &Path) -> Result<u32, String> {
     let path = tracefs.join("events/tcp/tcp_receive_reset/format");
     let format = fs::read_to_string(&path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;

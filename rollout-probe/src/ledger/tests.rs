@@ -15,7 +15,7 @@ use crate::{
 
 const UID: &str = "0b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
 const OTHER_UID: &str = "1b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_mins(1);
 
 fn id(digit: char) -> String {
     digit.to_string().repeat(64)
