@@ -263,6 +263,18 @@ impl Flow {
         outcomes.lost(why);
     }
 
+    /// The short way for most packets of most bodies: true when the segment is one and that is all there is to know.
+    #[inline(always)]
+    pub fn is_body(&mut self, direction: Direction, segment: Segment) -> bool {
+        let is_followed = self.state == state::FOLLOWED;
+        let stream = self.stream(direction);
+        if !is_followed || stream.wait != wait::NOTHING || segment.fin {
+            return false;
+        }
+        stream.extend_to(segment.seq.wrapping_add(segment.len));
+        true
+    }
+
     /// Last step of a segment: what came is behind us, and a FIN may end the wait for a response.
     #[inline(always)]
     pub fn finish(&mut self, direction: Direction, segment: Segment, outcomes: &mut impl Outcomes) {

@@ -56,7 +56,11 @@ fn try_packet(skb: Skb, direction: Direction) -> Result<Packet, Packet> {
     if unsafe { (*flow).state } == state::OPAQUE {
         return Ok(Packet::OPAQUE);
     }
-    follow(skb.0, headers.payload, headers.tcp.seq, headers.len, direction as u32 | u32::from(fin) << 8);
+    let segment = Segment { seq: headers.tcp.seq, len: headers.len, fin: fin != 0 };
+    // SAFETY: as above.
+    if !unsafe { (*flow).is_body(direction, segment) } {
+        follow(skb.0, headers.payload, segment.seq, segment.len, direction as u32 | u32::from(fin) << 8);
+    }
     Ok(Packet::FOLLOWED)
 }
 

@@ -94,6 +94,9 @@ impl Connection {
     fn at(&mut self, direction: Direction, seq: u32, bytes: &[u8], fin: bool) -> &mut Self {
         self.clock += 1;
         let segment = Segment { seq, len: bytes.len() as u32, fin };
+        if self.flow.is_body(direction, segment) {
+            return self;
+        }
         let mut payload = Bytes(bytes, self.clock);
         let mut budget = STEPS;
         loop {
