@@ -98,16 +98,21 @@ impl Probe {
             .override_global("RESET_COOKIE_OFFSET", &offset, true)
             .load(OBJECT)
             .map_err(|error| KernelError::Load { release: release(), reason: object_reason(&error) })?;
-        for (name, attach_type) in [("ingress", CgroupSkbAttachType::Ingress), ("egress", CgroupSkbAttachType::Egress)]
-        {
-            let program: &mut CgroupSkb = program(&mut ebpf, name)?;
-            program.load().map_err(refused("load", name))?;
-            // `Single` is no flag at all: a bpf link is always one of many and refuses the flag for it.
-            program.attach(&cgroup, attach_type, CgroupAttachMode::Single).map_err(refused("attach", name))?;
+        // All are loaded before the first is attached: a connection that opens while only some are is an older one.
+        let skb = [("ingress", CgroupSkbAttachType::Ingress), ("egress", CgroupSkbAttachType::Egress)];
+        for (name, _) in skb {
+            program::<CgroupSkb>(&mut ebpf, name)?.load().map_err(refused("load", name))?;
         }
-        let establish: &mut SockOps = program(&mut ebpf, "establish")?;
-        establish.load().map_err(refused("load", "establish"))?;
-        establish.attach(&cgroup, CgroupAttachMode::Single).map_err(refused("attach", "establish"))?;
+        program::<SockOps>(&mut ebpf, "establish")?.load().map_err(refused("load", "establish"))?;
+        // `Single` is no flag at all: a bpf link is always one of many and refuses the flag for it.
+        for (name, attach_type) in skb {
+            program::<CgroupSkb>(&mut ebpf, name)?
+                .attach(&cgroup, attach_type, CgroupAttachMode::Single)
+                .map_err(refused("attach", name))?;
+        }
+        program::<SockOps>(&mut ebpf, "establish")?
+            .attach(&cgroup, CgroupAttachMode::Single)
+            .map_err(refused("attach", "establish"))?;
 
         let mut hooks = Hooks::required(["cgroup_skb_ingress", "cgroup_skb_egress", "sock_ops"]);
         hooks.optional(
