@@ -24,9 +24,21 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer {
-        modules: &["cgroup", "identity", "revision", "index", "ledger", "series"],
+        modules: &[
+            "cgroup",
+            "exposition",
+            "health",
+            "hook",
+            "identity",
+            "index",
+            "ledger",
+            "node",
+            "pods",
+            "revision",
+            "series",
+        ],
         foreign: &["tokio", "aya", "kube", "std::fs", "std::process"],
-        own: &["kernel", "cgroup_fs", "cluster", "admin", "app"],
+        own: &["kernel", "cgroup_fs", "cluster", "pods_file", "admin", "app"],
         because: "pure modules do no IO and are tested without root",
     },
     Layer {
@@ -41,7 +53,12 @@ const LAYERS: &[Layer] = &[
         own: &["kernel", "app"],
         because: "`kernel` and `cluster` meet through plain values",
     },
-    Layer { modules: &["cgroup_fs", "admin"], foreign: &["aya", "kube"], own: &["app"], because: "only `app` wires" },
+    Layer {
+        modules: &["cgroup_fs", "pods_file", "admin", "config", "telemetry"],
+        foreign: &["aya", "kube"],
+        own: &["kernel", "cluster", "app"],
+        because: "only `app` wires",
+    },
 ];
 
 /// What `rollout-probe-common` may depend on: it is compiled into the BPF object.
