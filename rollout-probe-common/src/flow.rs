@@ -287,9 +287,7 @@ impl Flow {
             stream.fin = end;
             stream.fin_seen = 1;
         }
-        if stream.fin_seen != 0 {
-            self.check_end(direction, outcomes);
-        }
+        self.check_end(outcomes);
     }
 
     /// A packet had more heads than its budget.
@@ -498,13 +496,14 @@ impl Flow {
         }
     }
 
-    /// A stream that ends where a response head was awaited will never have one.
+    /// A stream that ends where a response head is awaited will never have one. The end may also be older than the request: a
+    /// server that closes an idle connection while the next request is on its way.
     #[inline(always)]
-    fn check_end(&mut self, direction: Direction, outcomes: &mut impl Outcomes) {
-        if self.state != state::FOLLOWED || self.outstanding == 0 || self.carries_requests(direction) {
+    fn check_end(&mut self, outcomes: &mut impl Outcomes) {
+        if self.state != state::FOLLOWED || self.outstanding == 0 {
             return;
         }
-        let stream = self.stream(direction);
+        let stream = if self.role == Role::SERVER { &mut self.egress } else { &mut self.ingress };
         let at = match stream.wait {
             wait::HEAD => stream.expect.wrapping_add(u32::from(stream.window.filled)),
             _ => stream.expect,

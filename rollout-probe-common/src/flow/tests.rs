@@ -311,6 +311,13 @@ fn request_without_response_is_counted_when_the_server_ends() {
 }
 
 #[test]
+fn request_on_a_connection_that_the_server_has_ended_is_missed() {
+    let mut it = Connection::server();
+    it.sends(Ingress, GET).sends(Egress, OK).ends(Egress).sends(Ingress, GET);
+    assert_eq!(it.outcomes(), [response(200), Outcome::NoResponse(NoResponse::CLOSED)]);
+}
+
+#[test]
 fn half_closed_client_still_gets_its_response() {
     let mut it = Connection::server();
     it.sends(Ingress, GET).ends(Ingress).sends(Egress, OK).ends(Egress);
