@@ -42,7 +42,8 @@ fn try_packet(skb: Skb, direction: Direction) -> Result<Packet, Packet> {
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
     let is_known = unsafe { (*flow).counted != 0 && (*flow).cgroup != 0 };
     if !is_known {
-        first_packet(skb.0, headers.version, headers.tcp.ports, direction as u32);
+        let what = direction as u32 | u32::from(headers.tcp.flags & RST) << 8;
+        first_packet(skb.0, headers.version, headers.tcp.ports, what);
     }
     if headers.tcp.flags & RST != 0 {
         reset(skb.0, direction as u32);
@@ -158,10 +159,11 @@ pub(crate) extern "C" fn step(skb: *mut __sk_buff, start: u32, seq: u32, len: u3
 }
 
 /// Counts the connection and finds its cgroup. An accepted connection is counted by its first packet inwards, a connecting one by
-/// its first packet outwards (the handshake's last ACK): each has one for certain, and so only one program counts.
+/// its first packet outwards (the handshake's last ACK), so that only one of the two programs counts, whatever runs at the same
+/// time. The exception is a server that resets at once: nothing ever comes in. `what` is the direction, and [`RST`] in the second byte.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, version: u32, ports: u32, direction: u32) -> u32 {
+pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, version: u32, ports: u32, what: u32) -> u32 {
     let Ok(flow) = socket::flow_of(skb) else { return 0 };
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
     let flow = unsafe { &mut *flow };
@@ -169,11 +171,11 @@ pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, version: u32, ports: 
     if flow.cgroup == 0 {
         flow.cgroup = skb.cgroup();
     }
-    let counts = match socket::direction_of(direction) {
+    let counts = match socket::direction_of(what) {
         Direction::Ingress => flow.opened == Role::SERVER,
-        Direction::Egress => flow.opened == Role::CLIENT,
+        Direction::Egress => flow.opened == Role::CLIENT || what >> 8 != 0,
     };
-    if flow.counted != 0 || !counts {
+    if flow.counted != 0 || flow.opened == Role::UNKNOWN || !counts {
         return 0;
     }
     flow.counted = 1;
