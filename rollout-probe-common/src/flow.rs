@@ -143,8 +143,10 @@ pub struct Flow {
     pub turn: u8,
     /// In `LOST`: turns that were no request head.
     pub misses: u8,
+    /// 1 while nothing of a connection that is older than the programs was understood.
+    pub older: u8,
     /// Explicit padding.
-    pub reserved: [u8; 4],
+    pub reserved: [u8; 3],
 }
 
 /// The payload of one TCP segment.
@@ -203,13 +205,14 @@ impl Flow {
         self.egress.starts_at(tx);
     }
 
-    /// A connection older than the programs.
+    /// A connection older than the programs. Whether it is HTTP/1 at all is not known yet, so nothing is lost yet.
     #[inline(always)]
-    pub fn join(&mut self, outcomes: &mut impl Outcomes) {
+    pub fn join(&mut self) {
         self.live = 1;
         // It was opened before counting began, so it is not a new connection.
         self.counted = 1;
-        self.lose(LostSync::MID_STREAM, outcomes);
+        self.older = 1;
+        self.state = state::LOST;
     }
 
     /// What the connection is doing, for a reset.
@@ -310,7 +313,7 @@ impl Flow {
     ) -> Step {
         if self.state > state::FOLLOWED {
             if self.state == state::LOST && segment.len > 0 {
-                self.resume(direction, segment, payload);
+                self.resume(direction, segment, payload, outcomes);
             }
             return Step::Done;
         }
@@ -463,7 +466,13 @@ impl Flow {
 
     /// A lost connection is in step again when a request head follows bytes of the other side.
     #[inline(always)]
-    fn resume(&mut self, direction: Direction, segment: Segment, payload: &mut impl Payload) {
+    fn resume(
+        &mut self,
+        direction: Direction,
+        segment: Segment,
+        payload: &mut impl Payload,
+        outcomes: &mut impl Outcomes,
+    ) {
         let (this, other) = match direction {
             Direction::Ingress => (1, 2),
             Direction::Egress => (2, 1),
@@ -486,6 +495,11 @@ impl Flow {
             stream.window.filled = 0;
         }
         if let Head::Request { connect } = stream.window.request() {
+            if self.older != 0 {
+                // What came before on it was not counted.
+                outcomes.lost(LostSync::MID_STREAM);
+                self.older = 0;
+            }
             self.request_ns = payload.now();
             self.request(direction, connect);
             return;

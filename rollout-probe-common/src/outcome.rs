@@ -112,7 +112,7 @@ coded! {
 coded! {
     /// Why a connection that is, or may be, HTTP/1 is not being counted any more. Counted once each time it happens.
     LostSync {
-        /// The connection is older than the programs; counting starts at its next certain request.
+        /// The connection is older than the programs and turned out to be HTTP/1: what came before was not counted.
         MID_STREAM = 0 => "mid_stream",
         /// Bytes where a request head had to start are none (a pipelined or early-answered body, for example).
         REQUEST_HEAD = 1 => "request_head",

@@ -81,7 +81,7 @@ fn older(skb: Skb, sk: *mut bpf_sock, direction: Direction) -> Result<*mut Flow,
         return Err(Packet::NO_STORAGE);
     };
     // SAFETY: just made; zeroes are a valid Flow.
-    unsafe { (*flow).join(&mut Counters) };
+    unsafe { (*flow).join() };
     Ok(flow)
 }
 

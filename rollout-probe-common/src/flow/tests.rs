@@ -85,9 +85,9 @@ impl Connection {
     }
 
     fn older() -> Self {
-        let (mut flow, mut record) = (Self::zeroed(), Record::default());
-        flow.join(&mut record);
-        Self { flow, record, clock: 0, next: [RX, TX] }
+        let mut flow = Self::zeroed();
+        flow.join();
+        Self { flow, record: Record::default(), clock: 0, next: [RX, TX] }
     }
 
     /// A segment at any place.
@@ -388,7 +388,7 @@ fn older_connection_is_joined_at_a_request_that_follows_a_response() {
     assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::MID_STREAM), response(200), response(500)]);
     let mut it = Connection::older();
     it.sends(Ingress, b"GET /in/the/middle/of/an/upload").sends(Ingress, GET).sends(Egress, OK);
-    assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::MID_STREAM)], "an upload's bytes are no request");
+    assert_eq!(it.outcomes(), [], "an upload's bytes are no request");
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn older_connection_of_another_protocol_is_given_up() {
     for _ in 0..40 {
         it.sends(Ingress, b"\x00\x00\x00\x01query").sends(Egress, b"\x00\x00\x00\x01rows");
     }
-    assert_eq!(it.flow.state, state::OPAQUE);
+    assert_eq!((it.flow.state, it.outcomes()), (state::OPAQUE, &[][..]), "it was never HTTP/1, so nothing was lost");
 }
 
 #[test]
