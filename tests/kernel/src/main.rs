@@ -5,6 +5,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod bench;
+mod bodies;
+mod connections;
+mod daemon;
+mod endings;
+mod heads;
+mod pods;
+mod probes;
+mod programs;
 mod requirement;
 mod servers;
 mod wanted;
@@ -16,8 +24,12 @@ use std::{
 
 use bench::{Bench, Rig};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use requirement::Requirement::{self, Cgroup2, Ipv6, Root, Server};
+use requirement::Requirement::{self, Bpftool, Cgroup2, Daemon, Ipv6, Root, Server};
 use testbed::server::Kind;
+
+const NGINX: Requirement = Server(Kind::Nginx);
+const PYTHON: Requirement = Server(Kind::Python);
+const NODE: Requirement = Server(Kind::Node);
 
 /// The node that tests share. Made by the first that uses it; `main` drops it, for a static is never dropped by itself.
 static RIG: Mutex<Option<Rig>> = Mutex::new(None);
@@ -48,9 +60,45 @@ fn trials() -> Vec<Trial> {
         test("connection_per_request", &[], servers::connection_per_request);
         test("ipv6", &[Ipv6], servers::ipv6);
         test("ipv4_to_dual_stack", &[Ipv6], servers::ipv4_to_dual_stack);
+        test("closed_without_response", &[], endings::closed_without_response);
+        if kind != Kind::Nginx {
+            test("reset_without_response", &[], endings::reset_without_response);
+            test("request_bodies", &[], bodies::request_bodies);
+        }
     }
+    let mut test = |name: &str, needs: &[Requirement], test: fn(&mut Bench)| trials.push(shared(name, needs, test));
+    test("ten_thousand_requests_over_four_pods", &[NGINX, PYTHON, NODE], pods::ten_thousand_requests);
+    test("sendfile_then_errors", &[NGINX], bodies::sendfile_then_errors);
+    test("response_body_like_a_response", &[], bodies::response_body_like_a_response);
+    test("request_body_like_a_request", &[], bodies::request_body_like_a_request);
+    test("heads_split_at_every_byte", &[], heads::split_at_every_byte);
+    test("heads_byte_by_byte", &[], heads::byte_by_byte);
+    test("interim_responses", &[], heads::interim_responses);
+    test("early_hints", &[NODE], heads::early_hints);
+    test("expectation_failed", &[], heads::expectation_failed);
+    test("switched_protocol", &[], heads::switched_protocol);
+    test("resets_by_phase", &[], endings::resets_by_phase);
+    test("reset_by_server_before_any_request", &[], endings::reset_by_server_before_any_request);
+    test("closed_with_request_unread", &[], endings::closed_with_request_unread);
+    test("client_gives_up", &[], endings::client_gives_up);
+    test("deferred_accept", &[NGINX, Ipv6], connections::deferred_accept);
+    test("other_protocols", &[], connections::other_protocols);
+    test("probes_are_told_from_traffic", &[NGINX, Ipv6], probes::are_told_from_traffic);
+    test("probes_port_used_again_is_traffic", &[], probes::port_used_again_is_traffic);
+    test("programs_verifier_budget", &[], programs::verifier_budget_is_kept);
+    let mut test = |name: &str, test: fn()| trials.push(trial(name, &[Daemon, Bpftool], test));
+    test("daemon_bad_pods_files", daemon::bad_pods_files);
+    test("daemon_bad_cgroup_roots", daemon::bad_cgroup_roots);
+    test("daemon_no_capabilities", daemon::no_capabilities);
+    test("daemon_bad_flags", daemon::bad_flags);
+    test("daemon_address_in_use", daemon::address_in_use);
+    test("daemon_leaves_nothing_attached", daemon::leaves_nothing_attached);
+    trials.push(trial("connections_older_than_the_programs", &[], connections::older_than_the_programs));
+    let needs = [NGINX, PYTHON, Bpftool];
+    trials.push(trial("programs_pass_everything_and_leave_nothing", &needs, programs::pass_everything_and_leave_nothing));
     trials
 }
+
 
 /// A test on the shared node, with the programs attached.
 fn shared(name: &str, needs: &[Requirement], test: impl FnOnce(&mut Bench) + Send + 'static) -> Trial {

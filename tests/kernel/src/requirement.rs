@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use testbed::server::{self, Kind};
+use testbed::{
+    daemon,
+    server::{self, Kind},
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Requirement {
@@ -11,6 +14,8 @@ pub(crate) enum Requirement {
     Ipv6,
     Server(Kind),
     Bpftool,
+    /// The built program.
+    Daemon,
 }
 
 impl Requirement {
@@ -21,6 +26,7 @@ impl Requirement {
             Self::Cgroup2 => (!has_cgroup2()).then(|| "cgroup v2 is not mounted".to_owned()),
             Self::Ipv6 => (!Path::new("/proc/net/if_inet6").exists()).then(|| "the kernel has no IPv6".to_owned()),
             Self::Server(kind) => not_installed(kind.program(), server::missing().contains(&kind.program())),
+            Self::Daemon => daemon::binary().err().map(|error| format!("{error:#}")),
             Self::Bpftool => {
                 let dirs = ["/usr/sbin", "/usr/bin", "/sbin", "/usr/local/sbin"];
                 not_installed("bpftool", !dirs.iter().any(|dir| Path::new(dir).join("bpftool").is_file()))

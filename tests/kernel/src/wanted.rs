@@ -31,11 +31,6 @@ impl<'a> Ends<'a> {
         Self { server, client, origin: "traffic" }
     }
 
-    /// The same, the client being a prober.
-    pub(crate) fn probing(self) -> Self {
-        Self { origin: "probe", ..self }
-    }
-
     /// Counts that both ends have.
     fn both(self, counts: &mut Counts, kind: &str, label: &str, n: u64) {
         add(counts, &[self.server, kind, "server", self.origin, label], n);

@@ -1,0 +1,76 @@
+//! Whose requests are probes: those of sockets that were made in a prober's cgroup, and nobody else's.
+
+use std::{thread, time::{Duration, Instant}};
+
+use testbed::{
+    load::{self, Prober},
+    peer::{Peer, Step, receive, send},
+    process::Place,
+    server::{Kind, Options, Server},
+};
+
+use crate::{
+    bench::{Bench, cgroup_id},
+    wanted::{Counts, Ends, USER_TO_SHOP},
+};
+
+const KUBELET_TO_SHOP: Ends<'static> = Ends { server: "shop", client: "kubelet", origin: "probe" };
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Probes over IPv4 and IPv6 beside users' traffic.
+pub(crate) fn are_told_from_traffic(bench: &mut Bench) {
+    let (pod, user, kubelet) = (bench.pod("shop"), bench.client("user"), bench.kubelet());
+    bench.probe().add_prober(cgroup_id(&kubelet)).unwrap();
+    let _server = Server::start(&pod.place, Options::new(Kind::Nginx)).unwrap();
+    let address = format!("{}:8080", pod.ip);
+
+    let mut probers = vec![Prober::start(&kubelet, &address, "/healthz", PERIOD).unwrap()];
+    probers.push(Prober::start(&kubelet, &format!("[{}]:8080", pod.ip6), "/unavailable", PERIOD).unwrap());
+    wait_until(|| probers[0].ready());
+    let tally = load::run(&user.place, &address, &[("/ok", 200), ("/fail", 20)]).unwrap();
+    thread::sleep(PERIOD * 4);
+
+    let mut wanted = Counts::new();
+    USER_TO_SHOP.load(&mut wanted, &tally);
+    for (prober, code) in probers.into_iter().zip([200, 503]) {
+        let probes = prober.finish().unwrap();
+        assert!(probes.responses.get(&code) > Some(&2), "{probes:?}");
+        KUBELET_TO_SHOP.probes(&mut wanted, &probes);
+    }
+    bench.assert_counts(&wanted);
+    bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();
+}
+
+/// The addresses and ports of a probe, used again by somebody who is no prober.
+pub(crate) fn port_used_again_is_traffic(bench: &mut Bench) {
+    const REQUEST: &str = "GET /healthz HTTP/1.1\r\nHost: shop\r\n\r\n";
+    const OK: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let (pod, user, kubelet) = (bench.pod("shop"), bench.client("user"), bench.kubelet());
+    bench.probe().add_prober(cgroup_id(&kubelet)).unwrap();
+    // The server closes first, so the port is free again at once on the other side.
+    let answer = vec![receive(REQUEST), send(OK)];
+    let address = format!("{}:8080", pod.ip);
+    let server = Peer::listen(&pod.place, &address, &[answer.clone(), answer.clone(), answer]).unwrap();
+    let beside_kubelet = Place { netns: kubelet.netns.clone(), ..user.place };
+    for place in [&kubelet, &beside_kubelet, &kubelet] {
+        let ask = vec![send(REQUEST), receive(OK), Step::ReceiveEnd];
+        Peer::connect_from(place, "0.0.0.0:40001", &address, &[ask]).unwrap().wait().unwrap();
+    }
+    server.wait().unwrap();
+
+    let mut wanted = Counts::new();
+    for (ends, n) in [(KUBELET_TO_SHOP, 2), (USER_TO_SHOP, 1)] {
+        ends.connections(&mut wanted, n);
+        ends.responses(&mut wanted, 200, n);
+    }
+    bench.assert_counts(&wanted);
+    bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !condition() {
+        assert!(Instant::now() < deadline, "the pod does not become ready");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
