@@ -13,7 +13,9 @@ const BPF_CRATE: &str = "rollout-probe-ebpf";
 const BPF_TARGET: &str = "bpfel-unknown-none";
 
 pub(crate) fn run() -> Result<ExitCode> {
-    let bpf_target_dir = env::current_exe().context("cannot tell where this program is")?.with_file_name("bpf-lint");
+    let exe = env::current_exe().context("cannot tell where this program is")?;
+    // <target>/bpf: where the daemon's build script builds too, so that `core` is built once.
+    let bpf_target_dir = exe.ancestors().nth(2).context("not in cargo's target directory")?.join("bpf");
     let checks = [
         ("rustfmt", host::run(host::cargo().args(["fmt", "--all", "--check"]))),
         ("clippy", host::run(&mut clippy())),
@@ -44,9 +46,14 @@ fn clippy() -> Command {
 fn bpf_clippy() -> Command {
     let mut clippy = host::cargo();
     clippy
-        .args(["clippy", "--package", BPF_CRATE, "--target", BPF_TARGET, "-Z", "build-std=core"])
+        .args(["clippy", "--package", BPF_CRATE, "--target", BPF_TARGET, "-Z", "build-std=core", "--release"])
         .env("RUSTC_BOOTSTRAP", "1")
-        // The BPF target says nothing of the machine whose registers a context describes; aya-build sets the same.
-        .env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
+        // The flags of the daemon's build script, or cargo builds `core` once more for others.
+        .env("CARGO_ENCODED_RUSTFLAGS", bpf_flags());
     clippy
+}
+
+/// The BPF target says nothing of the machine whose registers a context describes, so it is a flag.
+fn bpf_flags() -> String {
+    [&format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH), "-Cdebuginfo=2", "-Clink-arg=--btf"].join("\x1f")
 }
