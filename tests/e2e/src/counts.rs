@@ -76,13 +76,19 @@ fn differences(exported: &PodCounts, wanted: &PodCounts) -> Vec<String> {
     let mut compare = |pod: &(String, String), key: &str, exported: Option<u64>, wanted: Option<u64>| {
         if exported != wanted {
             let (revision, name) = pod;
-            differences.push(format!("revision {revision}, pod {name}, {key}: exported {exported:?}, clients saw {wanted:?}"));
+            differences
+                .push(format!("revision {revision}, pod {name}, {key}: exported {exported:?}, clients saw {wanted:?}"));
         }
     };
     let pods: BTreeSet<_> = exported.keys().chain(wanted.keys()).collect();
     for pod in pods {
         let (ours, theirs) = (exported.get(pod), wanted.get(pod));
-        compare(pod, "number of kinds", ours.map(|counts| counts.len() as u64), theirs.map(|counts| counts.len() as u64));
+        compare(
+            pod,
+            "number of kinds",
+            ours.map(|counts| counts.len() as u64),
+            theirs.map(|counts| counts.len() as u64),
+        );
         let keys: BTreeSet<_> = ours.iter().chain(&theirs).flat_map(|counts| counts.keys()).collect();
         for key in keys {
             let count = |counts: Option<&Counts>| counts.and_then(|counts| counts.get(key)).copied();

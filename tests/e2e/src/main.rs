@@ -30,7 +30,11 @@ fn main() -> ExitCode {
         trial(name, &[&[Cluster], needs].concat(), move || test(cluster.as_deref().expect("it is a requirement")))
     };
     trials.push(with_cluster("deploy_base_accepted", &[], manifests::base_is_accepted_by_the_api_server));
-    trials.push(with_cluster("deploy_pod_monitor_accepted", &[PodMonitorCrd], manifests::pod_monitor_is_accepted_by_the_api_server));
+    trials.push(with_cluster(
+        "deploy_pod_monitor_accepted",
+        &[PodMonitorCrd],
+        manifests::pod_monitor_is_accepted_by_the_api_server,
+    ));
     trials.push(with_cluster("deploy_rbac_reads_pods_only", &[], manifests::rbac_grants_reading_pods_and_nothing_else));
     trials.push(with_cluster("rollout_counts_are_exact", &[Root, Nginx, Prometheus], rollout::counts_are_exact));
     trials.push(trial("first_request_before_pod_is_known", &[Root, Nginx], first_request::is_counted));

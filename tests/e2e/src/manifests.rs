@@ -26,7 +26,8 @@ pub(crate) fn base_is_accepted_by_the_api_server(cluster: &ControlPlane) {
     let broken = base.replace("maxUnavailable: 10%", "maxUnavailable: ten");
     assert_ne!(base, broken, "the text to break is gone from the DaemonSet");
     let refused = cluster.kubectl_with_input(&["apply", "--dry-run=server", "-f", "-"], &broken);
-    let error = format!("{:#}", refused.expect_err("the API server accepts a broken DaemonSet, so the dry run proves nothing"));
+    let error =
+        format!("{:#}", refused.expect_err("the API server accepts a broken DaemonSet, so the dry run proves nothing"));
     assert!(error.contains("maxUnavailable"), "refused for another reason: {error}");
 }
 
@@ -55,7 +56,9 @@ pub(crate) fn rbac_grants_reading_pods_and_nothing_else(cluster: &ControlPlane) 
     for verb in ["create", "update", "patch", "delete", "deletecollection"] {
         assert!(!can(verb, "pods"), "the daemon may {verb} pods");
     }
-    for resource in ["pods/log", "pods/exec", "pods/status", "secrets", "configmaps", "nodes", "services", "deployments.apps"] {
+    for resource in
+        ["pods/log", "pods/exec", "pods/status", "secrets", "configmaps", "nodes", "services", "deployments.apps"]
+    {
         assert!(!can("get", resource) && !can("update", resource), "the daemon may get or update {resource}");
     }
 

@@ -108,7 +108,8 @@ fn describe(cluster: &ControlPlane) -> String {
 
 /// The `pod-template-hash` of the `ReplicaSet` with this image.
 fn revision_of(cluster: &ControlPlane, image: &str) -> String {
-    let template = "{range .items[*]}{.spec.template.spec.containers[0].image} {.metadata.labels.pod-template-hash}{'\\n'}{end}";
+    let template =
+        "{range .items[*]}{.spec.template.spec.containers[0].image} {.metadata.labels.pod-template-hash}{'\\n'}{end}";
     let jsonpath = format!("--output=jsonpath={template}");
     let listed = cluster.kubectl(&["--namespace", NAMESPACE, "get", "replicasets", &jsonpath]).unwrap();
     let hash = listed.lines().find_map(|line| line.strip_prefix(image)?.strip_prefix(' '));

@@ -11,11 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rollout_probe::{
-    cgroup::CgroupId,
-    kernel::Probe,
-    ledger::Counters,
-};
+use rollout_probe::{cgroup::CgroupId, kernel::Probe, ledger::Counters};
 use rollout_probe_common::{
     abi::Tally,
     outcome::{CodeClass, LostSync, NoResponse, Phase},

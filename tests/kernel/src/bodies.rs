@@ -56,7 +56,8 @@ pub(crate) fn request_bodies(bench: &mut Bench, kind: Kind) {
 pub(crate) fn response_body_like_a_response(bench: &mut Bench) {
     let body = format!("{:60}", "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
     let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-    let server = [receive(GET), send(&response), pause(), send(&body), receive(GET), send(&response), pause(), send(&body)];
+    let server =
+        [receive(GET), send(&response), pause(), send(&body), receive(GET), send(&response), pause(), send(&body)];
     let client = [send(GET), receive(response.clone() + &body), send(GET), receive(response + &body)];
     assert_two_200(bench, server, client);
 }

@@ -73,19 +73,17 @@ struct Pair {
 
 impl Pair {
     /// Plays `first`, and once both have met, exchanges with these responses; `None` is the rest of a body.
-    fn start(
-        pod: &Host,
-        user: &Host,
-        first: &[Vec<Step>; 2],
-        then: &[Option<&str>],
-    ) -> Self {
+    fn start(pod: &Host, user: &Host, first: &[Vec<Step>; 2], then: &[Option<&str>]) -> Self {
         let [mut server, mut client] = first.clone();
         server.push(Step::Meet);
         client.push(Step::Meet);
         for response in then {
             let [answers, asks] = match response {
                 Some(response) => exchange(response),
-                None => [vec![send("HTTP/1.1 500 Internal Server Error\r\n\r\n")], vec![receive("HTTP/1.1 500 Internal Server Error\r\n\r\n")]],
+                None => [
+                    vec![send("HTTP/1.1 500 Internal Server Error\r\n\r\n")],
+                    vec![receive("HTTP/1.1 500 Internal Server Error\r\n\r\n")],
+                ],
             };
             server.extend(answers);
             client.extend(asks);
@@ -108,18 +106,43 @@ impl Pair {
 pub(crate) fn other_protocols(bench: &mut Bench) {
     let talks: [&[(Side, &[u8])]; 6] = [
         // Redis, inline and as RESP
-        &[(Side::Client, b"*1\r\n$4\r\nPING\r\n"), (Side::Server, b"+PONG\r\n"), (Side::Client, b"GET key\r\n"), (Side::Server, b"$-1\r\n")],
+        &[
+            (Side::Client, b"*1\r\n$4\r\nPING\r\n"),
+            (Side::Server, b"+PONG\r\n"),
+            (Side::Client, b"GET key\r\n"),
+            (Side::Server, b"$-1\r\n"),
+        ],
         &[(Side::Client, b"GET key\r\n"), (Side::Server, b"HTTP/1.1 500 is the value\r\n")],
         // SMTP: the server speaks first
-        &[(Side::Server, b"220 shop ESMTP\r\n"), (Side::Client, b"EHLO user\r\n"), (Side::Server, b"250 shop\r\n"), (Side::Client, b"GET / HTTP/1.1\r\n\r\n"), (Side::Server, b"HTTP/1.1 500 no\r\n\r\n")],
+        &[
+            (Side::Server, b"220 shop ESMTP\r\n"),
+            (Side::Client, b"EHLO user\r\n"),
+            (Side::Server, b"250 shop\r\n"),
+            (Side::Client, b"GET / HTTP/1.1\r\n\r\n"),
+            (Side::Server, b"HTTP/1.1 500 no\r\n\r\n"),
+        ],
         // TLS: a ClientHello's and a ServerHello's first bytes
-        &[(Side::Client, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), (Side::Server, b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03"), (Side::Client, b"GET / HTTP/1.1\r\n\r\n"), (Side::Server, b"HTTP/1.1 500 \r\n\r\n")],
+        &[
+            (Side::Client, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+            (Side::Server, b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03"),
+            (Side::Client, b"GET / HTTP/1.1\r\n\r\n"),
+            (Side::Server, b"HTTP/1.1 500 \r\n\r\n"),
+        ],
         // HTTP/2 with prior knowledge: preface, SETTINGS of both sides
-        &[(Side::Client, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"), (Side::Server, b"\0\0\0\x04\0\0\0\0\0"), (Side::Client, b"GET / HTTP/1.1\r\n\r\n"), (Side::Server, b"HTTP/1.1 500 \r\n\r\n")],
+        &[
+            (Side::Client, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"),
+            (Side::Server, b"\0\0\0\x04\0\0\0\0\0"),
+            (Side::Client, b"GET / HTTP/1.1\r\n\r\n"),
+            (Side::Server, b"HTTP/1.1 500 \r\n\r\n"),
+        ],
         // SSH: both speak first
         &[(Side::Server, b"SSH-2.0-OpenSSH_9.2\r\n"), (Side::Client, b"SSH-2.0-OpenSSH_9.2\r\n")],
     ];
-    let steps = |side: Side| talks.map(|talk| talk.iter().map(|&(from, bytes)| if from == side { send(bytes) } else { receive(bytes) }).collect());
+    let steps = |side: Side| {
+        talks.map(|talk| {
+            talk.iter().map(|&(from, bytes)| if from == side { send(bytes) } else { receive(bytes) }).collect()
+        })
+    };
     play(bench, &steps(Side::Server), &steps(Side::Client));
     let mut wanted = Counts::new();
     USER_TO_SHOP.connections(&mut wanted, 6);

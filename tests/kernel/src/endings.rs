@@ -21,13 +21,20 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// A server that closes instead of answering.
 pub(crate) fn closed_without_response(bench: &mut Bench, kind: Kind) {
-    let wanted = load_without_answers(bench, kind, "/drop", |tally| (tally.no_response_closed, tally.no_response_reset), (7, 0));
+    let wanted =
+        load_without_answers(bench, kind, "/drop", |tally| (tally.no_response_closed, tally.no_response_reset), (7, 0));
     bench.assert_counts(&wanted);
 }
 
 /// A server that resets instead of answering.
 pub(crate) fn reset_without_response(bench: &mut Bench, kind: Kind) {
-    let wanted = load_without_answers(bench, kind, "/reset", |tally| (tally.no_response_closed, tally.no_response_reset), (0, 7));
+    let wanted = load_without_answers(
+        bench,
+        kind,
+        "/reset",
+        |tally| (tally.no_response_closed, tally.no_response_reset),
+        (0, 7),
+    );
     bench.assert_counts(&wanted);
 }
 
@@ -94,7 +101,10 @@ pub(crate) fn closed_with_request_unread(bench: &mut Bench) {
 
 /// A client that gives up by a reset, on the first request and on a later one.
 pub(crate) fn client_gives_up(bench: &mut Bench) {
-    let server = [vec![receive(REQUEST), Step::ReceiveReset], vec![receive(REQUEST), send(OK), receive(REQUEST), Step::ReceiveReset]];
+    let server = [
+        vec![receive(REQUEST), Step::ReceiveReset],
+        vec![receive(REQUEST), send(OK), receive(REQUEST), Step::ReceiveReset],
+    ];
     let give_up = [send(REQUEST), SETTLE, Step::Reset];
     let client = [give_up.to_vec(), [vec![send(REQUEST), receive(OK)], give_up.to_vec()].concat()];
     play(bench, &server, &client);

@@ -21,12 +21,16 @@ const ERROR: &str = "HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n";
 pub(crate) fn split_at_every_byte(bench: &mut Bench) {
     let (mut server, mut client) = (Vec::new(), Vec::new());
     for at in 1..ERROR.len() {
-        server.push([vec![receive(REQUEST)], send_split(ERROR, at), vec![receive(REQUEST)], send_split(ERROR, at)].concat());
+        server.push(
+            [vec![receive(REQUEST)], send_split(ERROR, at), vec![receive(REQUEST)], send_split(ERROR, at)].concat(),
+        );
         client.push(vec![send(REQUEST), receive(ERROR), send(REQUEST), receive(ERROR)]);
     }
     for at in 1..REQUEST.len() {
         server.push(vec![receive(REQUEST), send(ERROR), receive(REQUEST), send(ERROR)]);
-        client.push([send_split(REQUEST, at), vec![receive(ERROR)], send_split(REQUEST, at), vec![receive(ERROR)]].concat());
+        client.push(
+            [send_split(REQUEST, at), vec![receive(ERROR)], send_split(REQUEST, at), vec![receive(ERROR)]].concat(),
+        );
     }
     play(bench, &server, &client);
 

@@ -95,10 +95,13 @@ fn trials() -> Vec<Trial> {
     test("daemon_leaves_nothing_attached", daemon::leaves_nothing_attached);
     trials.push(trial("connections_older_than_the_programs", &[], connections::older_than_the_programs));
     let needs = [NGINX, PYTHON, Bpftool];
-    trials.push(trial("programs_pass_everything_and_leave_nothing", &needs, programs::pass_everything_and_leave_nothing));
+    trials.push(trial(
+        "programs_pass_everything_and_leave_nothing",
+        &needs,
+        programs::pass_everything_and_leave_nothing,
+    ));
     trials
 }
-
 
 /// A test on the shared node, with the programs attached.
 fn shared(name: &str, needs: &[Requirement], test: impl FnOnce(&mut Bench) + Send + 'static) -> Trial {

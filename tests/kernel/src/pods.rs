@@ -24,9 +24,8 @@ pub(crate) fn ten_thousand_requests(bench: &mut Bench) {
         let server = Server::start(&host.place, Options::new(kind)).unwrap();
         (name, host, server)
     });
-    let targets = pods.each_ref().map(|(_, host, _)| {
-        Target::new(format!("{}:8080", host.ip), load::gets(&MIX)).connections(2)
-    });
+    let targets =
+        pods.each_ref().map(|(_, host, _)| Target::new(format!("{}:8080", host.ip), load::gets(&MIX)).connections(2));
     let loads = CLIENTS.map(|name| (name, Load::start(&bench.client(name).place, &targets).unwrap()));
 
     let mut wanted = Counts::new();

@@ -1,6 +1,9 @@
 //! Whose requests are probes: those of sockets that were made in a prober's cgroup, and nobody else's.
 
-use std::{thread, time::{Duration, Instant}};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use testbed::{
     load::{self, Prober},

@@ -74,7 +74,8 @@ pub(crate) fn attached(node: &PlayedNode) -> Vec<String> {
     assert!(shown.status.success(), "{shown:?}");
     let text = String::from_utf8(shown.stdout).unwrap();
     let programs: Vec<Value> = if text.trim().is_empty() { Vec::new() } else { serde_json::from_str(&text).unwrap() };
-    let mut types: Vec<_> = programs.iter().map(|program| program["attach_type"].as_str().unwrap().to_owned()).collect();
+    let mut types: Vec<_> =
+        programs.iter().map(|program| program["attach_type"].as_str().unwrap().to_owned()).collect();
     types.sort();
     types
 }

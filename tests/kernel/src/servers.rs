@@ -55,7 +55,10 @@ fn exchange(bench: &mut Bench, kind: Kind, route: Route, how: impl Fn(Target) ->
 
     let tally = load::run_target(&user.place, how(Target::new(address, requests))).unwrap();
 
-    assert_eq!(tally.responses, BTreeMap::from([(200, 45), (201, 5), (204, 6), (301, 4), (404, 9), (500, 8), (503, 3)]));
+    assert_eq!(
+        tally.responses,
+        BTreeMap::from([(200, 45), (201, 5), (204, 6), (301, 4), (404, 9), (500, 8), (503, 3)])
+    );
     let mut wanted = Counts::new();
     USER_TO_SHOP.load(&mut wanted, &tally);
     bench.assert_counts(&wanted);

@@ -161,7 +161,8 @@ impl Binaries {
         }
         let find = |name: &str| {
             let path = env::var_os("PATH").unwrap_or_default();
-            let mut candidates = std::iter::once(assets.clone()).chain(env::split_paths(&path)).map(|dir| dir.join(name));
+            let mut candidates =
+                std::iter::once(assets.clone()).chain(env::split_paths(&path)).map(|dir| dir.join(name));
             candidates.find(|file| file.is_file()).with_context(|| format!("no {name} in {ASSETS_VARIABLE} or PATH"))
         };
         Ok(Self { etcd: find("etcd")?, kubectl: find("kubectl")?, assets })

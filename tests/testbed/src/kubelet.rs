@@ -133,7 +133,10 @@ async fn register(cluster: &ControlPlane, name: &str) -> Result<()> {
     let (object, status) = status::node(name);
     let nodes: Api<Node> = Api::all(cluster.client());
     nodes.create(&PostParams::default(), &serde_json::from_value(object)?).await.context("cannot create the Node")?;
-    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.context("cannot set the Node's status")?;
+    nodes
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .context("cannot set the Node's status")?;
     Ok(())
 }
 
@@ -185,7 +188,8 @@ impl Worker {
     }
 
     fn start_pod(&mut self, pod: Pod, uid: String) -> Result<()> {
-        let container = Container::start(&mut self.node, &pod).with_context(|| format!("cannot run pod {}", pod.name_any()))?;
+        let container =
+            Container::start(&mut self.node, &pod).with_context(|| format!("cannot run pod {}", pod.name_any()))?;
         let now = Timestamp::now();
         let (id, ip) = (container.id(), container.ip());
         let running = Running {
@@ -249,10 +253,14 @@ impl Worker {
     }
 
     fn delete_object(&self, pod: &Pod) -> Result<()> {
-        let deleted = self.runtime.block_on(self.namespaced(pod).delete(&pod.name_any(), &DeleteParams::default().grace_period(0)));
+        let deleted = self
+            .runtime
+            .block_on(self.namespaced(pod).delete(&pod.name_any(), &DeleteParams::default().grace_period(0)));
         match deleted {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()), // someone else was quicker
-            other => other.map(drop).map_err(|error| anyhow!(error).context(format!("cannot delete pod {}", pod.name_any()))),
+            other => {
+                other.map(drop).map_err(|error| anyhow!(error).context(format!("cannot delete pod {}", pod.name_any())))
+            }
         }
     }
 

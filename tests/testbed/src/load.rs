@@ -196,7 +196,8 @@ impl Load {
         self.child.stdout.take().context("stdout is taken once")?.read_to_string(&mut answer)?;
         let status = self.child.wait()?;
         ensure!(status.success(), "the load generator ended with {status}");
-        let tallies: Vec<TargetTally> = serde_json::from_str(&answer).with_context(|| format!("no tally: `{answer}`"))?;
+        let tallies: Vec<TargetTally> =
+            serde_json::from_str(&answer).with_context(|| format!("no tally: `{answer}`"))?;
         for tally in &tallies {
             ensure!(tally.sent == tally.outcomes(), "the load generator lost track of a request: {tally:?}");
         }
@@ -265,7 +266,8 @@ mod tests {
     fn tallies_add_up() {
         let mut sum = TargetTally { sent: 2, latencies_us: vec![1, 9], ..TargetTally::default() };
         sum.responses.insert(200, 2);
-        let mut other = TargetTally { sent: 3, no_response_reset: 1, latencies_us: vec![5, 7], ..TargetTally::default() };
+        let mut other =
+            TargetTally { sent: 3, no_response_reset: 1, latencies_us: vec![5, 7], ..TargetTally::default() };
         other.responses.extend([(200, 1), (500, 1)]);
         sum.add(&other);
         assert_eq!((sum.sent, sum.outcomes()), (5, 5));

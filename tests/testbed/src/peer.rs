@@ -96,7 +96,13 @@ impl Peer {
         Self::start(place, false, address, Some(local.parse()?), connections)
     }
 
-    fn start(place: &Place, listens: bool, address: &str, local: Option<SocketAddr>, connections: &[Vec<Step>]) -> Result<Self> {
+    fn start(
+        place: &Place,
+        listens: bool,
+        address: &str,
+        local: Option<SocketAddr>,
+        connections: &[Vec<Step>],
+    ) -> Result<Self> {
         let address = address.parse().with_context(|| format!("address `{address}`"))?;
         let spec = Spec { listens, address, local, connections: connections.to_vec() };
         let mut command = Command::new("/proc/self/exe");
@@ -164,7 +170,9 @@ pub(crate) fn child() -> Result<()> {
     for (number, steps) in spec.connections.iter().enumerate() {
         let stream = match &listener {
             Some(listener) => listener.accept().context("cannot accept")?.0,
-            None => connected(spec.local, spec.address).with_context(|| format!("cannot connect to {}", spec.address))?,
+            None => {
+                connected(spec.local, spec.address).with_context(|| format!("cannot connect to {}", spec.address))?
+            }
         };
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -209,7 +217,9 @@ fn play(mut stream: TcpStream, steps: &[Step]) -> Result<()> {
 fn take(stream: &mut TcpStream, step: &Step) -> Result<()> {
     match step {
         Step::Send(bytes) => stream.write_all(bytes).context("send")?,
-        Step::Receive(length) => stream.read_exact(&mut vec![0; *length]).with_context(|| format!("receive {length} bytes"))?,
+        Step::Receive(length) => {
+            stream.read_exact(&mut vec![0; *length]).with_context(|| format!("receive {length} bytes"))?
+        }
         Step::ReceiveEnd => {
             let mut more = Vec::new();
             stream.read_to_end(&mut more).context("receive the end")?;

@@ -123,7 +123,8 @@ pub fn spawn_placed(command: &mut Command, place: &Place) -> Result<Child> {
 #[expect(unsafe_code, reason = "nothing safe runs code between fork and exec")]
 fn enter(command: &mut Command, place: &Place) -> Result<()> {
     // Opened here: what follows a fork may only make system calls.
-    let open_netns = |name| File::open(Path::new("/run/netns").join(name)).with_context(|| format!("network namespace {name}"));
+    let open_netns =
+        |name| File::open(Path::new("/run/netns").join(name)).with_context(|| format!("network namespace {name}"));
     let open_cgroup = |path: &PathBuf| {
         let procs = OpenOptions::new().write(true).open(path.join("cgroup.procs"));
         procs.with_context(|| format!("cgroup {}", path.display()))

@@ -70,7 +70,9 @@ impl Prometheus {
         let deadline = Instant::now() + START_TIMEOUT;
         while let Err(error) = self.get("/-/ready") {
             if !self.process.is_running() || Instant::now() > deadline {
-                return Err(error.context(format!("prometheus did not get ready; its log:\n{}", self.process.log_tail())));
+                return Err(
+                    error.context(format!("prometheus did not get ready; its log:\n{}", self.process.log_tail()))
+                );
             }
             thread::sleep(Duration::from_millis(100));
         }
@@ -119,7 +121,8 @@ pub fn promtool_check_metrics(exposition: &str) -> Result<()> {
     let mut input = tempfile::tempfile()?;
     input.write_all(exposition.as_bytes())?;
     std::io::Seek::rewind(&mut input)?;
-    let output = Command::new("promtool").args(["check", "metrics"]).stdin(input).output().context("cannot run promtool")?;
+    let output =
+        Command::new("promtool").args(["check", "metrics"]).stdin(input).output().context("cannot run promtool")?;
     if !output.status.success() {
         bail!("promtool check metrics: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }

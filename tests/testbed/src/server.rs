@@ -113,7 +113,13 @@ impl Server {
         let deadline = Instant::now() + START_TIMEOUT;
         while !server.listens(options.port) {
             let waits = server.process.is_running() && Instant::now() < deadline;
-            ensure!(waits, "{} does not listen on port {}\n{}", server.kind.program(), options.port, server.process.log_tail());
+            ensure!(
+                waits,
+                "{} does not listen on port {}\n{}",
+                server.kind.program(),
+                options.port,
+                server.process.log_tail()
+            );
             thread::sleep(Duration::from_millis(10));
         }
         Ok(server)

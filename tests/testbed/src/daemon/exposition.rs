@@ -90,7 +90,8 @@ mod tests {
         let text = "# HELP up {not a sample} 1\n# TYPE up gauge\nup 1\nempty{} 2 1700000000\n\n\
                     r{role=\"server\",code=\"500\"} 3\nr{role=\"client\",code=\"500\",} +Inf\n# EOF\n";
         let samples = parse(text).expect("valid");
-        let read: Vec<_> = samples.iter().map(|sample| (sample.name.as_str(), sample.label("role"), sample.value)).collect();
+        let read: Vec<_> =
+            samples.iter().map(|sample| (sample.name.as_str(), sample.label("role"), sample.value)).collect();
         assert_eq!(read, [("up", "", 1.0), ("empty", "", 2.0), ("r", "server", 3.0), ("r", "client", f64::INFINITY)]);
     }
 
@@ -111,8 +112,12 @@ mod tests {
 
     #[test]
     fn sum_takes_what_has_all_the_labels() {
-        let samples = parse("a{x=\"1\",y=\"1\"} 1\na{x=\"1\",y=\"2\"} 2\na{x=\"2\",y=\"2\"} 4\nb{x=\"1\"} 8\n").expect("valid");
+        let samples =
+            parse("a{x=\"1\",y=\"1\"} 1\na{x=\"1\",y=\"2\"} 2\na{x=\"2\",y=\"2\"} 4\nb{x=\"1\"} 8\n").expect("valid");
         let sum = |labels: &[(&str, &str)]| sum(&samples, "a", labels);
-        assert_eq!([sum(&[]), sum(&[("x", "1")]), sum(&[("x", "1"), ("y", "2")]), sum(&[("x", "3")])], [7.0, 3.0, 2.0, 0.0]);
+        assert_eq!(
+            [sum(&[]), sum(&[("x", "1")]), sum(&[("x", "1"), ("y", "2")]), sum(&[("x", "3")])],
+            [7.0, 3.0, 2.0, 0.0]
+        );
     }
 }

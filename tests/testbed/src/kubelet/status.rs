@@ -34,10 +34,9 @@ pub(super) fn node(name: &str) -> (Value, Value) {
 /// The status of a pod that runs.
 pub(super) fn running(pod: &Pod, state: &ContainerState) -> Value {
     let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
-    let (name, image) = container.map_or(("", ""), |container| (&container.name, container.image.as_deref().unwrap_or("")));
-    let condition = |kind: &str, holds: bool, since: Timestamp| {
-        json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": time(since)})
-    };
+    let (name, image) =
+        container.map_or(("", ""), |container| (&container.name, container.image.as_deref().unwrap_or("")));
+    let condition = |kind: &str, holds: bool, since: Timestamp| json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": time(since)});
     json!({"status": {
         "phase": "Running",
         "podIP": state.ip,
@@ -80,10 +79,12 @@ mod tests {
         .expect("a pod");
         let started_at = Timestamp::from_second(1_796_078_076).expect("a time");
         let ready_since = Timestamp::from_second(1_796_078_079).expect("a time");
-        let state = ContainerState { id: "c0ffee".into(), ip: "198.18.0.7".into(), ready: true, started_at, ready_since };
+        let state =
+            ContainerState { id: "c0ffee".into(), ip: "198.18.0.7".into(), ready: true, started_at, ready_since };
         let patched: Pod = serde_json::from_value(running(&pod, &state)).expect("a pod status");
         let status = patched.status.expect("a status");
-        let ready = status.conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready").expect("Ready");
+        let ready =
+            status.conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready").expect("Ready");
         assert_eq!((ready.status.as_str(), ready.last_transition_time.map(|time| time.0)), ("True", Some(ready_since)));
         let containers = status.container_statuses.expect("containers");
         assert_eq!(containers[0].container_id.as_deref(), Some("containerd://c0ffee"));

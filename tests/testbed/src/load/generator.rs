@@ -139,7 +139,12 @@ pub(super) fn connect(address: &str) -> Option<BufReader<TcpStream>> {
     Some(BufReader::new(stream))
 }
 
-fn ask(stream: &mut BufReader<TcpStream>, request: &Request, host: &str, keep_alive: bool) -> Result<Response, Missing> {
+fn ask(
+    stream: &mut BufReader<TcpStream>,
+    request: &Request,
+    host: &str,
+    keep_alive: bool,
+) -> Result<Response, Missing> {
     let mut bytes = head(request, host, USER_AGENT, keep_alive).into_bytes();
     let body = vec![b'x'; request.body];
     if request.expect_continue {

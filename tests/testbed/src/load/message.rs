@@ -53,7 +53,8 @@ pub(super) fn read_head(input: &mut impl BufRead) -> Result<Head, Missing> {
     let status_line = read_line(input).map_err(|error| missing(&error))?;
     let at = Instant::now();
     let status = parse_status(&status_line).ok_or(Missing::Closed)?;
-    let mut head = Head { status, at, complete: false, length: None, chunked: false, close: status_line.contains("HTTP/1.0") };
+    let mut head =
+        Head { status, at, complete: false, length: None, chunked: false, close: status_line.contains("HTTP/1.0") };
     while let Ok(line) = read_line(input) {
         let Some((name, value)) = line.split_once(':') else {
             head.complete = line.is_empty();
@@ -141,7 +142,11 @@ mod tests {
     fn body_ends_where_its_framing_says() {
         let cases = [
             ("GET", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokNEXT", (200, true, true, "NEXT")),
-            ("GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x\r\nok\r\n0\r\nT: v\r\n\r\nNEXT", (200, true, true, "NEXT")),
+            (
+                "GET",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x\r\nok\r\n0\r\nT: v\r\n\r\nNEXT",
+                (200, true, true, "NEXT"),
+            ),
             ("GET", "HTTP/1.1 200 OK\r\n\r\nup to the end", (200, true, false, "")),
             ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nNEXT", (200, true, true, "NEXT")),
             ("GET", "HTTP/1.1 204 No Content\r\n\r\nNEXT", (204, true, true, "NEXT")),
