@@ -112,7 +112,7 @@ fn add(counts: &mut Counts, key: &str, count: u64) {
 }
 
 /// A counter's value: anything but a whole number would be a fault of its own.
-fn whole(value: f64) -> u64 {
+pub(crate) fn whole(value: f64) -> u64 {
     assert!(value >= 0.0 && value.fract() == 0.0 && value < 1e15, "not a count: {value}");
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked in the line above")]
     let count = value as u64;

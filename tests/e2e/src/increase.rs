@@ -13,6 +13,8 @@ use std::{
 
 use testbed::prometheus::{Prometheus, RawSample};
 
+use crate::counts::whole;
+
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits until Prometheus has this many series of 5xx of the revision, all of them 0. This is the promise of the exporter that
@@ -27,21 +29,20 @@ pub(crate) fn wait_for_zeros(prometheus: &Prometheus, revision: &str, series: us
 
 /// Waits until the last scrape shows all of the failures, and compares the query of the README with them.
 pub(crate) fn assert_matches(prometheus: &Prometheus, revision: &str, failures: u64) {
-    let failures = f64::from(u32::try_from(failures).unwrap());
     wait_until(&format!("{failures} failures of revision {revision} in Prometheus"), || {
         let stored = prometheus.query(&selector(revision), SystemTime::now()).unwrap();
-        stored.iter().map(|(_, value)| value).sum::<f64>() >= failures
+        stored.iter().map(|(_, value)| whole(*value)).sum::<u64>() >= failures
     });
     let now = SystemTime::now();
     let raw = prometheus.query_range_selector(&format!("{}[1m]", selector(revision)), now).unwrap();
     let (mut least, mut most) = (0.0, 0.0);
     for (labels, samples) in &raw {
         let (count, upper_bound) = certain_increase(samples);
-        assert_eq!(samples[0].1, 0.0, "the window must begin before the traffic: {labels:?}");
+        assert_eq!(whole(samples[0].1), 0, "the window must begin before the traffic: {labels:?}");
         least += count;
         most += upper_bound;
     }
-    assert_eq!(least, failures, "what Prometheus stored, against what the clients saw");
+    assert_eq!(whole(least), failures, "what Prometheus stored, against what the clients saw");
 
     // As in the README, and narrowed to servers: no pod here asks another one, so both say the same.
     for role in ["", ",role=\"server\""] {

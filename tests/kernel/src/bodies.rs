@@ -23,7 +23,9 @@ pub(crate) fn sendfile_then_errors(bench: &mut Bench) {
     let tallies = Load::start(&user.place, &vec![connection; 4]).unwrap().wait().unwrap();
 
     let mut sum = TargetTally::default();
-    tallies.iter().for_each(|tally| sum.add(tally));
+    for tally in &tallies {
+        sum.add(tally);
+    }
     assert_eq!(sum.responses, BTreeMap::from([(200, 24), (503, 24)]));
     assert_eq!(sum.connections, 4, "nginx keeps the connection after a 503");
     let mut wanted = Counts::new();

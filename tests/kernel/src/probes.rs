@@ -36,9 +36,9 @@ pub(crate) fn are_told_from_traffic(bench: &mut Bench) {
     let mut wanted = Counts::new();
     USER_TO_SHOP.load(&mut wanted, &tally);
     for (prober, code) in probers.into_iter().zip([200, 503]) {
-        let probes = prober.finish().unwrap();
-        assert!(probes.responses.get(&code) > Some(&2), "{probes:?}");
-        KUBELET_TO_SHOP.probes(&mut wanted, &probes);
+        let seen = prober.finish().unwrap();
+        assert!(seen.responses.get(&code) > Some(&2), "{seen:?}");
+        KUBELET_TO_SHOP.probes(&mut wanted, &seen);
     }
     bench.assert_counts(&wanted);
     bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();

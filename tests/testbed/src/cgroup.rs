@@ -107,7 +107,7 @@ fn try_remove(path: &Path) -> io::Result<()> {
     let processes = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     for process in processes.lines().filter_map(|line| line.parse().ok()) {
         // Fails only when it has ended since.
-        drop(kill(Pid::from_raw(process), Signal::SIGKILL));
+        let _killed = kill(Pid::from_raw(process), Signal::SIGKILL);
     }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type()?.is_dir() {

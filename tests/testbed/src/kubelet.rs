@@ -161,7 +161,9 @@ impl Worker {
     fn run(mut self, commands: &Receiver<Command>) {
         loop {
             let result = match commands.recv_timeout(PERIOD) {
-                Ok(Command::StopProbes(reply)) => self.stop_probes().map(|()| drop(reply.send(()))),
+                Ok(Command::StopProbes(reply)) => self.stop_probes().map(|()| {
+                    let _unless_gone = reply.send(());
+                }),
                 Err(RecvTimeoutError::Timeout) => self.reconcile(),
                 Err(RecvTimeoutError::Disconnected) => return,
             };

@@ -29,17 +29,20 @@ mod supervisor;
 pub fn run_child_if_asked() {
     let arguments: Vec<String> = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let arguments: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
-    let result = match arguments[..] {
-        [load::CHILD, mode, spec] => load::child(mode, spec).map(|()| true),
-        [peer::CHILD] => peer::child().map(|()| true),
-        _ => supervisor::supervise().map(|()| false),
+    let code = match arguments[..] {
+        [load::CHILD, mode, spec] => load::child(mode, spec).map(|()| Some(0)),
+        [peer::CHILD] => peer::child().map(|()| Some(0)),
+        _ => supervisor::supervise(),
     };
-    match result {
-        Ok(false) => {}
-        Ok(true) => std::process::exit(0),
-        Err(error) => {
-            eprintln!("{error:#}");
-            std::process::exit(1);
-        }
+    let code = code.unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        Some(1)
+    });
+    if let Some(code) = code {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this process has done all it is there for, and its caller's `main` is not meant for it"
+        )]
+        std::process::exit(code);
     }
 }

@@ -42,9 +42,9 @@ pub struct Target {
 
 impl Target {
     /// Every request as often as its count says, mixed evenly, over one keep-alive connection.
-    pub fn new(address: impl ToString, requests: impl Into<Vec<Request>>) -> Self {
+    pub fn new(address: impl Into<String>, requests: impl Into<Vec<Request>>) -> Self {
         Self {
-            address: address.to_string(),
+            address: address.into(),
             requests: requests.into(),
             connections: 1,
             keep_alive: true,

@@ -218,7 +218,7 @@ fn take(stream: &mut TcpStream, step: &Step) -> Result<()> {
     match step {
         Step::Send(bytes) => stream.write_all(bytes).context("send")?,
         Step::Receive(length) => {
-            stream.read_exact(&mut vec![0; *length]).with_context(|| format!("receive {length} bytes"))?
+            stream.read_exact(&mut vec![0; *length]).with_context(|| format!("receive {length} bytes"))?;
         }
         Step::ReceiveEnd => {
             let mut more = Vec::new();

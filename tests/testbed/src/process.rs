@@ -75,7 +75,7 @@ impl Process {
             && let (Ok(id), Ok(signal)) = (i32::try_from(self.id()), Signal::try_from(signal))
         {
             // Fails only when it has ended since.
-            drop(kill(Pid::from_raw(id), signal));
+            let _sent = kill(Pid::from_raw(id), signal);
         }
     }
 

@@ -7,7 +7,7 @@
 use std::{
     env, fs,
     os::unix::process::{CommandExt, ExitStatusExt},
-    process::{self, Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus},
 };
 
 use anyhow::{Context, Result};
@@ -40,10 +40,10 @@ pub(crate) fn prefix(process_id: u32) -> String {
     format!("rollout-probe-test-{process_id}-")
 }
 
-/// Returns in the second process; the first one never does.
-pub(crate) fn supervise() -> Result<()> {
+/// Nothing in the second process, at once; in the first one the exit code to give, when all is over.
+pub(crate) fn supervise() -> Result<Option<i32>> {
     if env::var(VARIABLE).is_ok_and(|id| id == getppid().to_string()) {
-        return Ok(());
+        return Ok(None);
     }
     let dir = tempfile::Builder::new().prefix("rollout-probe-test-").tempdir()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])?;
@@ -62,7 +62,7 @@ pub(crate) fn supervise() -> Result<()> {
         cgroup::remove_all(&prefix)?;
     }
     dir.close().context("cannot remove the temporary directory")?;
-    process::exit(code);
+    Ok(Some(code))
 }
 
 /// The exit code to give.
@@ -90,7 +90,7 @@ fn kill_children() -> Result<()> {
     loop {
         for child in children() {
             // Fails only when it has ended already.
-            drop(kill(child, Signal::SIGKILL));
+            let _killed = kill(child, Signal::SIGKILL);
         }
         match wait() {
             Err(Errno::ECHILD) => return Ok(()),

@@ -167,7 +167,9 @@ pub(super) fn head(request: &Request, host: &str, user_agent: &str, keep_alive: 
     let Request { method, path, body, expect_continue, .. } = request;
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {user_agent}\r\n");
     if method == "POST" || *body > 0 {
-        head += &format!("Content-Length: {body}\r\n");
+        head += "Content-Length: ";
+        head += &body.to_string();
+        head += "\r\n";
     }
     if *expect_continue {
         head += "Expect: 100-continue\r\n";
