@@ -4,9 +4,12 @@
 use std::{collections::BTreeMap, fs, path::Path, thread, time::Duration};
 
 use serde_json::{Value, json};
-use testbed::{daemon::Daemon, load, node::PlayedNode};
-
-use crate::counts::{self, PodCounts, expected, exported};
+use testbed::{
+    counts::{self, PodCounts, expected, exported},
+    daemon::Daemon,
+    load,
+    node::PlayedNode,
+};
 
 const NODE: &str = "played-node";
 const UID: &str = "7b1f0c52-6a3e-4d0b-9a51-2f8f6f3f9d10";
@@ -28,11 +31,15 @@ pub(crate) fn is_counted() {
     let seen = load::run(&user.place, &address, &[("/api/pay", 1)]).unwrap();
     assert_eq!(seen.responses, BTreeMap::from([(500, 1)]));
     thread::sleep(DELAY);
-    assert_eq!(exported(&daemon.scrape().unwrap()), PodCounts::new(), "nobody has told the daemon of this pod");
+    assert_eq!(
+        exported(&daemon.scrape().unwrap()).unwrap(),
+        PodCounts::new(),
+        "nobody has told the daemon of this pod"
+    );
 
     write_pods(&pods_file, &[pod_object(&pod.id, &pod.host.ip)]);
     let wanted = PodCounts::from([((REVISION.to_owned(), POD.to_owned()), expected(&seen, None))]);
-    counts::wait_for(&daemon, &wanted);
+    counts::wait_for(&daemon, &wanted).unwrap();
 }
 
 /// A new file takes the old one's place at once, as the daemon's documentation asks for.

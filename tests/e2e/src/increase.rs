@@ -11,9 +11,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use testbed::prometheus::{Prometheus, RawSample};
-
-use crate::counts::whole;
+use testbed::{
+    counts::whole,
+    prometheus::{Prometheus, RawSample},
+};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -31,18 +32,18 @@ pub(crate) fn wait_for_zeros(prometheus: &Prometheus, revision: &str, series: us
 pub(crate) fn assert_matches(prometheus: &Prometheus, revision: &str, failures: u64) {
     wait_until(&format!("{failures} failures of revision {revision} in Prometheus"), || {
         let stored = prometheus.query(&selector(revision), SystemTime::now()).unwrap();
-        stored.iter().map(|(_, value)| whole(*value)).sum::<u64>() >= failures
+        stored.iter().map(|(_, value)| whole(*value).unwrap()).sum::<u64>() >= failures
     });
     let now = SystemTime::now();
     let raw = prometheus.query_range_selector(&format!("{}[1m]", selector(revision)), now).unwrap();
     let (mut least, mut most) = (0.0, 0.0);
     for (labels, samples) in &raw {
         let (count, upper_bound) = certain_increase(samples);
-        assert_eq!(whole(samples[0].1), 0, "the window must begin before the traffic: {labels:?}");
+        assert_eq!(whole(samples[0].1).unwrap(), 0, "the window must begin before the traffic: {labels:?}");
         least += count;
         most += upper_bound;
     }
-    assert_eq!(whole(least), failures, "what Prometheus stored, against what the clients saw");
+    assert_eq!(whole(least).unwrap(), failures, "what Prometheus stored, against what the clients saw");
 
     // As in the README, and narrowed to servers: no pod here asks another one, so both say the same.
     for role in ["", ",role=\"server\""] {

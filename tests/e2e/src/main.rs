@@ -3,19 +3,17 @@
 //! One after the other, since all of them share the machine's cgroup root, and with one control plane for all.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod counts;
 mod first_request;
 mod increase;
 mod manifests;
 mod requirements;
 mod rollout;
-mod traffic;
 
 use std::{process::ExitCode, sync::Arc};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use requirements::Requirement::{self, ControlPlane as Cluster, Nginx, PodMonitorCrd, Prometheus, Root};
-use testbed::controlplane::ControlPlane;
+use testbed::{controlplane::ControlPlane, shipped};
 
 fn main() -> ExitCode {
     testbed::run_child_if_asked();
@@ -45,7 +43,7 @@ fn main() -> ExitCode {
 
 fn start_cluster() -> ControlPlane {
     let cluster = ControlPlane::start().unwrap();
-    manifests::apply_namespace_and_rbac(&cluster).unwrap();
+    shipped::apply_namespace_and_rbac(&cluster).unwrap();
     cluster
 }
 

@@ -2,27 +2,18 @@
 
 use std::{fs, path::PathBuf};
 
-use testbed::controlplane::ControlPlane;
+use testbed::{controlplane::ControlPlane, shipped::manifest};
 
-const NAMESPACE: &str = "rollout-probe";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:rollout-probe:rollout-probe";
 
 /// The folder with prometheus-operator's CRDs, which this repository does not copy.
 pub(crate) const CRDS_VARIABLE: &str = "ROLLOUT_PROBE_CRDS";
 const PODMONITOR_CRD: &str = "prometheus-operator-podmonitors.yaml";
 
-/// What the other tests take for granted: our namespace, in which even a dry run fails as long as it does not exist, and the
-/// shipped `ServiceAccount`, `ClusterRole` and binding.
-pub(crate) fn apply_namespace_and_rbac(cluster: &ControlPlane) -> anyhow::Result<()> {
-    cluster.kubectl(&["apply", "-f", &deploy("base/namespace.yaml")])?;
-    cluster.kubectl(&["apply", "--namespace", NAMESPACE, "-f", &deploy("base/rbac.yaml")])?;
-    Ok(())
-}
-
 pub(crate) fn base_is_accepted_by_the_api_server(cluster: &ControlPlane) {
     assert_dry_run_accepts_all(cluster, "base");
 
-    let base = cluster.kubectl(&["kustomize", &deploy("base")]).unwrap();
+    let base = cluster.kubectl(&["kustomize", &manifest("base")]).unwrap();
     let broken = base.replace("maxUnavailable: 10%", "maxUnavailable: ten");
     assert_ne!(base, broken, "the text to break is gone from the DaemonSet");
     let refused = cluster.kubectl_with_input(&["apply", "--dry-run=server", "-f", "-"], &broken);
@@ -80,13 +71,9 @@ pub(crate) fn crd_path() -> Result<PathBuf, String> {
 
 /// `kubectl apply` stops at no error by itself: the number of accepted objects is compared with those that are shipped.
 fn assert_dry_run_accepts_all(cluster: &ControlPlane, kustomization: &str) {
-    let rendered = cluster.kubectl(&["kustomize", &deploy(kustomization)]).unwrap();
+    let rendered = cluster.kubectl(&["kustomize", &manifest(kustomization)]).unwrap();
     let shipped = rendered.lines().filter(|line| line.starts_with("kind: ")).count();
-    let accepted = cluster.kubectl(&["apply", "--dry-run=server", "-k", &deploy(kustomization)]).unwrap();
+    let accepted = cluster.kubectl(&["apply", "--dry-run=server", "-k", &manifest(kustomization)]).unwrap();
     let lines = accepted.lines().filter(|line| line.ends_with("(server dry run)")).count();
     assert!(shipped > 0 && lines == shipped, "{shipped} objects in {kustomization}, accepted:\n{accepted}");
-}
-
-fn deploy(path: &str) -> String {
-    format!("{}/../../deploy/{path}", env!("CARGO_MANIFEST_DIR"))
 }

@@ -5,22 +5,22 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use testbed::{
+    checkout::{self, FAULTY_IMAGE, GOOD_IMAGE, REPLICAS},
     controlplane::ControlPlane,
+    counts::{self, PodCounts, expected},
     daemon::Daemon,
     kubelet::{Kubelet, PodRecord},
-    load::TargetTally,
+    load::{self, TargetTally},
     node::PlayedNode,
     prometheus::Prometheus,
 };
 
-use crate::{
-    counts::{self, PodCounts, expected},
-    increase, traffic,
-};
+use crate::increase;
 
 const NODE: &str = "played-node";
-const NAMESPACE: &str = "shop";
-const REPLICAS: usize = 2;
+
+/// What users ask of every pod. `/fail` and `/missing` fail in both revisions, the routes of the API only in the faulty one.
+const MIX: [(&str, u32); 5] = [("/ok", 270), ("/missing", 20), ("/fail", 10), ("/api/pay", 150), ("/api/cart", 50)];
 
 /// By pod name, what the load generator saw.
 type Traffic = BTreeMap<String, TargetTally>;
@@ -28,20 +28,19 @@ type Traffic = BTreeMap<String, TargetTally>;
 pub(crate) fn counts_are_exact(cluster: &ControlPlane) {
     let mut node = PlayedNode::new().unwrap();
     let user = node.client("user").unwrap();
-    let kubelet = Kubelet::start(cluster, NODE, node).unwrap();
+    let kubelet = Kubelet::start(cluster, NODE, node, ()).unwrap();
     let kubeconfig = cluster.service_account_kubeconfig("rollout-probe", "rollout-probe").unwrap();
     let daemon = Daemon::start(&["--node-name", NODE, "--kubeconfig", kubeconfig.to_str().unwrap()]).unwrap();
     let prometheus = Prometheus::start(daemon.address(), Duration::from_secs(1)).unwrap();
     let mut seen = Traffic::new();
 
-    cluster.kubectl(&["create", "namespace", NAMESPACE]).unwrap();
-    cluster.kubectl_with_input(&["apply", "-f", "-"], &deployment("nginx-ok:1")).unwrap();
+    checkout::apply(cluster, GOOD_IMAGE).unwrap();
     assert_rolled_out(cluster);
-    let first = serve_traffic("nginx-ok:1", cluster, &kubelet, &user, &prometheus, &mut seen);
+    let first = serve_traffic(GOOD_IMAGE, cluster, &kubelet, &user, &prometheus, &mut seen);
 
-    cluster.kubectl(&["--namespace", NAMESPACE, "set", "image", "deployment/checkout", "web=nginx-faulty:2"]).unwrap();
+    checkout::apply(cluster, FAULTY_IMAGE).unwrap();
     assert_rolled_out(cluster); // although the new revision serves errors: its readiness probe does not exercise them
-    let second = serve_traffic("nginx-faulty:2", cluster, &kubelet, &user, &prometheus, &mut seen);
+    let second = serve_traffic(FAULTY_IMAGE, cluster, &kubelet, &user, &prometheus, &mut seen);
     assert_ne!(first, second);
 
     kubelet.stop_probes().unwrap();
@@ -62,13 +61,14 @@ fn serve_traffic(
     prometheus: &Prometheus,
     seen: &mut Traffic,
 ) -> String {
-    let revision = revision_of(cluster, image);
+    let revision = checkout::revision(cluster, image).unwrap();
     let pods = kubelet.ready_pods(&revision).unwrap();
     assert_eq!(pods.len(), REPLICAS, "Ready pods of revision {revision}: {pods:?}");
     increase::wait_for_zeros(prometheus, &revision, REPLICAS);
 
     let mut failures = 0;
-    for (pod, tally) in pods.iter().zip(traffic::send(user, &pods)) {
+    for pod in &pods {
+        let tally = load::run(&user.place, &format!("{}:{}", pod.ip, checkout::PORT), &MIX).unwrap();
         failures += tally.responses.iter().filter(|(code, _)| **code >= 500).map(|(_, count)| count).sum::<u64>();
         seen.insert(pod.name.clone(), tally);
     }
@@ -85,7 +85,7 @@ fn assert_counts(daemon: &Daemon, pods: &[PodRecord], seen: &Traffic) {
         assert!(counts.contains_key("responses server probe 2xx"), "pod {} became Ready without a probe", pod.name);
         wanted.insert((pod.revision.clone(), pod.name.clone()), counts);
     }
-    counts::wait_for(daemon, &wanted);
+    counts::wait_for(daemon, &wanted).unwrap();
 }
 
 fn assert_nothing_missed(daemon: &Daemon) {
@@ -97,41 +97,6 @@ fn assert_nothing_missed(daemon: &Daemon) {
 }
 
 fn assert_rolled_out(cluster: &ControlPlane) {
-    let status = ["--namespace", NAMESPACE, "rollout", "status", "deployment/checkout", "--timeout=60s"];
-    let said = cluster.kubectl(&status).unwrap_or_else(|error| panic!("{error:#}\n{}", describe(cluster)));
+    let said = checkout::rollout_status(cluster).unwrap();
     assert!(said.contains("successfully rolled out"), "kubectl rollout status said: {said}");
-}
-
-fn describe(cluster: &ControlPlane) -> String {
-    cluster.kubectl(&["--namespace", NAMESPACE, "describe", "deployments,replicasets,pods"]).unwrap_or_default()
-}
-
-/// The `pod-template-hash` of the `ReplicaSet` with this image.
-fn revision_of(cluster: &ControlPlane, image: &str) -> String {
-    let template =
-        "{range .items[*]}{.spec.template.spec.containers[0].image} {.metadata.labels.pod-template-hash}{'\\n'}{end}";
-    let jsonpath = format!("--output=jsonpath={template}");
-    let listed = cluster.kubectl(&["--namespace", NAMESPACE, "get", "replicasets", &jsonpath]).unwrap();
-    let hash = listed.lines().find_map(|line| line.strip_prefix(image)?.strip_prefix(' '));
-    hash.unwrap_or_else(|| panic!("no ReplicaSet with image {image} in:\n{listed}")).to_owned()
-}
-
-fn deployment(image: &str) -> String {
-    format!(
-        "apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: checkout, namespace: {NAMESPACE}}}
-spec:
-  replicas: {REPLICAS}
-  selector: {{matchLabels: {{app: checkout}}}}
-  template:
-    metadata: {{labels: {{app: checkout}}}}
-    spec:
-      containers:
-      - name: web
-        image: {image}
-        ports: [{{containerPort: 8080}}]
-        readinessProbe: {{httpGet: {{path: /healthz, port: 8080}}, periodSeconds: 1}}
-"
-    )
 }

@@ -52,6 +52,25 @@ pub struct PodRecord {
     pub probes: Option<ProbeTally>,
 }
 
+/// Who sends traffic to the pods: told when a pod may get some and when no more, as a Service's endpoints are.
+pub trait Endpoints: Send {
+    /// The pod is Ready, again perhaps.
+    fn add(&mut self, pod: &PodRecord) -> Result<()>;
+    /// The pod is not Ready any more, or is about to end. It does so only when this returns: what was sent gets its answer.
+    fn remove(&mut self, pod: &PodRecord) -> Result<()>;
+}
+
+/// Nobody.
+impl Endpoints for () {
+    fn add(&mut self, _pod: &PodRecord) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _pod: &PodRecord) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// A running kubelet; on drop everything it runs is stopped.
 #[derive(Debug)]
 pub struct Kubelet {
@@ -74,7 +93,12 @@ enum Command {
 
 impl Kubelet {
     /// Registers the node under this name and starts to run the pods bound to it.
-    pub fn start(cluster: &ControlPlane, node_name: &str, node: PlayedNode) -> Result<Self> {
+    pub fn start(
+        cluster: &ControlPlane,
+        node_name: &str,
+        node: PlayedNode,
+        endpoints: impl Endpoints + 'static,
+    ) -> Result<Self> {
         cluster.block_on(register(cluster, node_name))?;
         let (commands, receiver) = mpsc::channel();
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -85,6 +109,7 @@ impl Kubelet {
             node_name: node_name.to_owned(),
             running: BTreeMap::new(),
             node,
+            endpoints: Box::new(endpoints),
             shared: Arc::clone(&shared),
         };
         let thread = thread::Builder::new().name("kubelet".into()).spawn(move || worker.run(&receiver))?;
@@ -148,6 +173,7 @@ struct Worker {
     node_name: String,
     running: BTreeMap<String, Running>, // by uid; first: stopped before the node goes
     node: PlayedNode,
+    endpoints: Box<dyn Endpoints>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -209,20 +235,23 @@ impl Worker {
     fn probe_pod(&mut self, mut running: Running, uid: String) -> Result<()> {
         let ready = running.container.check_ready()?;
         if ready != running.state.ready {
-            running.state.ready = ready;
-            running.state.ready_since = Timestamp::now();
-            self.write_status(&running)?;
-            self.record(&running, None);
+            self.set_ready(&mut running, ready)?;
         }
         self.running.insert(uid, running);
         Ok(())
     }
 
+    fn set_ready(&mut self, running: &mut Running, ready: bool) -> Result<()> {
+        running.state.ready = ready;
+        running.state.ready_since = Timestamp::now();
+        self.write_status(running)?;
+        let record = self.record(running, None);
+        if ready { self.endpoints.add(&record) } else { self.endpoints.remove(&record) }
+    }
+
     /// As a kubelet does: out of rotation first, then the server drains and ends, then the object goes.
     fn end_pod(&mut self, mut running: Running) -> Result<()> {
-        running.state.ready = false;
-        running.state.ready_since = Timestamp::now();
-        self.write_status(&running)?;
+        self.set_ready(&mut running, false)?;
         let probes = running.container.stop_probes()?;
         self.record(&running, probes);
         let Running { pod, container, .. } = running;
@@ -266,7 +295,7 @@ impl Worker {
         }
     }
 
-    fn record(&self, running: &Running, probes: Option<ProbeTally>) {
+    fn record(&self, running: &Running, probes: Option<ProbeTally>) -> PodRecord {
         let Running { pod, state, .. } = running;
         let uid = pod.uid().unwrap_or_default();
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -282,5 +311,6 @@ impl Worker {
         });
         record.ready = state.ready;
         record.probes = probes.or(record.probes.take());
+        record.clone()
     }
 }

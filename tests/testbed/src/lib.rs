@@ -3,7 +3,9 @@
 //! - [`node`] ties together what a node has: a [`network`], a [`cgroup`] tree, processes in their places ([`process`]).
 //! - [`server`] are real web servers, [`load`] the exact load generator and probes, [`peer`] scripted ends of connections.
 //! - [`daemon`] runs the real `rollout-probe` and reads its metrics; [`pods`] writes its pods file.
+//! - [`counts`] compares what the daemon exports with what the clients saw.
 //! - [`controlplane`] is a real API server with its controllers, [`kubelet`] plays the kubelet for it, [`prometheus`] is real.
+//! - [`checkout`] is the Deployment that is rolled there, [`shipped`] what `deploy/` holds.
 //!
 //! A program that uses this calls [`run_child_if_asked`] first, and needs root for most of it. It starts itself again for
 //! load, for probes and for its own supervision.
@@ -11,7 +13,9 @@
 use std::env;
 
 pub mod cgroup;
+pub mod checkout;
 pub mod controlplane;
+pub mod counts;
 pub mod daemon;
 pub mod kubelet;
 pub mod load;
@@ -22,6 +26,7 @@ pub mod pods;
 pub mod process;
 pub mod prometheus;
 pub mod server;
+pub mod shipped;
 mod supervisor;
 
 /// To be called first in `main`. Returns in the process that is to do the program's work; does not return in those that serve it:

@@ -9,16 +9,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testbed::{
+use anyhow::{Result, bail, ensure};
+
+use crate::{
     daemon::{Daemon, Sample},
     load::{ProbeTally, TargetTally},
 };
 
 /// Key to count, without zeros.
-pub(crate) type Counts = BTreeMap<String, u64>;
+pub type Counts = BTreeMap<String, u64>;
 
 /// The counts of many pods, by revision and pod name.
-pub(crate) type PodCounts = BTreeMap<(String, String), Counts>;
+pub type PodCounts = BTreeMap<(String, String), Counts>;
 
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -32,20 +34,20 @@ const FAMILIES: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// What the daemon exports.
-pub(crate) fn exported(samples: &[Sample]) -> PodCounts {
+pub fn exported(samples: &[Sample]) -> Result<PodCounts> {
     let mut pods = PodCounts::new();
     for sample in samples {
         let Some((_, key, labels)) = FAMILIES.iter().find(|(name, ..)| *name == sample.name) else { continue };
         let label = |name: &str| sample.labels.get(name).cloned().unwrap_or_default();
         let counts = pods.entry((label("revision"), label("pod"))).or_default();
         let values: Vec<_> = labels.iter().map(|name| label(name)).collect();
-        add(counts, &format!("{key} {}", values.join(" ")), whole(sample.value));
+        add(counts, &format!("{key} {}", values.join(" ")), whole(sample.value)?);
     }
-    pods
+    Ok(pods)
 }
 
 /// What a server should be said to have done, from what its clients saw.
-pub(crate) fn expected(traffic: &TargetTally, probes: Option<&ProbeTally>) -> Counts {
+pub fn expected(traffic: &TargetTally, probes: Option<&ProbeTally>) -> Counts {
     let mut counts = Counts::new();
     for (&code, &responses) in &traffic.responses {
         add_responses(&mut counts, "traffic", code, responses);
@@ -58,15 +60,17 @@ pub(crate) fn expected(traffic: &TargetTally, probes: Option<&ProbeTally>) -> Co
     counts
 }
 
-/// Waits until the daemon exports exactly these counts, no pod more or less; panics with every difference otherwise.
-pub(crate) fn wait_for(daemon: &Daemon, wanted: &PodCounts) {
+/// Waits until the daemon exports exactly these counts, no pod more or less; an error with every difference otherwise.
+pub fn wait_for(daemon: &Daemon, wanted: &PodCounts) -> Result<()> {
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     loop {
-        let differences = differences(&exported(&daemon.scrape().unwrap()), wanted);
+        let differences = differences(&exported(&daemon.scrape()?)?, wanted);
         if differences.is_empty() {
-            return;
+            return Ok(());
         }
-        assert!(Instant::now() < deadline, "after {SETTLE_TIMEOUT:?} the counts differ:\n{}", differences.join("\n"));
+        if Instant::now() > deadline {
+            bail!("after {SETTLE_TIMEOUT:?} the counts differ:\n{}", differences.join("\n"));
+        }
         thread::sleep(Duration::from_millis(200));
     }
 }
@@ -111,10 +115,10 @@ fn add(counts: &mut Counts, key: &str, count: u64) {
     }
 }
 
-/// A counter's value: anything but a whole number would be a fault of its own.
-pub(crate) fn whole(value: f64) -> u64 {
-    assert!(value >= 0.0 && value.fract() == 0.0 && value < 1e15, "not a count: {value}");
+/// A counter's value; anything but a whole number is a fault of its own.
+pub fn whole(value: f64) -> Result<u64> {
+    ensure!(value >= 0.0 && value.fract() == 0.0 && value < 1e15, "not a count: {value}");
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked in the line above")]
     let count = value as u64;
-    count
+    Ok(count)
 }
