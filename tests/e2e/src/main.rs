@@ -3,6 +3,7 @@
 //! One after the other, since all of them share the machine's cgroup root, and with one control plane for all.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod demo;
 mod first_request;
 mod increase;
 mod manifests;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
     ));
     trials.push(with_cluster("deploy_rbac_reads_pods_only", &[], manifests::rbac_grants_reading_pods_and_nothing_else));
     trials.push(with_cluster("rollout_counts_are_exact", &[Root, Nginx, Prometheus], rollout::counts_are_exact));
+    trials.push(trial("demo_ends_well", &[Root, Nginx], demo::ends_well));
+    trials.push(trial("demo_interrupted_leaves_nothing", &[Root, Nginx], demo::interrupted_leaves_nothing));
     trials.push(trial("first_request_before_pod_is_known", &[Root, Nginx], first_request::is_counted));
 
     let conclusion = libtest_mimic::run(&arguments, trials);

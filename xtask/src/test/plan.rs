@@ -44,9 +44,11 @@ impl Stage {
         match self {
             // Our own verbs as processes of their own, so that they are streamed, timed and interrupted like the rest.
             Self::Setup | Self::Lint => vec![own_verb(self.name())],
-            Self::Unit => vec![cargo_test(&[]), cargo_test(&["--package", "testbed"])],
-            Self::Kernel => vec![build_daemon(), as_root(cargo_test(&["--package", "kernel-tests"]), root)],
-            Self::E2e => vec![build_daemon(), as_root(cargo_test(&["--package", "e2e-tests"]), root)],
+            Self::Unit => vec![cargo_test(&[]), cargo_test(&["--package", "testbed", "--package", "demo"])],
+            Self::Kernel => vec![build(&["rollout-probe"]), as_root(cargo_test(&["--package", "kernel-tests"]), root)],
+            Self::E2e => {
+                vec![build(&["rollout-probe", "demo"]), as_root(cargo_test(&["--package", "e2e-tests"]), root)]
+            }
         }
     }
 }
@@ -58,10 +60,10 @@ fn own_verb(verb: &str) -> Command {
     command
 }
 
-/// The privileged tests start the daemon as people do, as a program.
-fn build_daemon() -> Command {
+/// The privileged tests start the daemon and the demo as people do, as programs.
+fn build(packages: &[&str]) -> Command {
     let mut build = host::cargo();
-    build.args(["build", "--package", "rollout-probe"]);
+    build.arg("build").args(packages.iter().flat_map(|package| ["--package", package]));
     build
 }
 
