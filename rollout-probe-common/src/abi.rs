@@ -4,7 +4,7 @@
 //! integers with explicit padding; the assertions at the end hold the layout. Change a layout and both sides change with it.
 
 use crate::outcome::{CodeClass, NoResponse, Origin, Phase, Protocol, Role};
-use crate::wire::http1::WINDOW;
+use crate::wire::start::Start;
 
 /// Upper bounds of the duration histogram's buckets in nanoseconds; durations above the last one count in `+Inf` only.
 /// In seconds: 0.001 to 10, the steps of the Prometheus and OpenTelemetry defaults that matter to a request.
@@ -157,8 +157,8 @@ pub struct PendingReset {
     pub origin: Origin,
     /// See [`Phase`].
     pub phase: Phase,
-    /// Zero.
-    pub reserved: [u8; 4],
+    /// Requests outstanding.
+    pub requests: u32,
 }
 
 /// First payload bytes that came with the packet that completed the handshake. That packet is seen with the listening socket (`TCP_DEFER_ACCEPT`,
@@ -174,14 +174,14 @@ pub struct Handoff {
     pub len: u32,
     /// Sender's port.
     pub source: u16,
-    /// Bytes in `window`.
-    pub filled: u8,
+    /// 1 when the payload is a plain request ([`crate::wire::plain`]).
+    pub is_plain: u8,
     /// 1 when the packet carries a FIN.
     pub fin: u8,
     /// Zero.
     pub reserved: [u8; 4],
-    /// The first bytes.
-    pub window: [u8; WINDOW],
+    /// The first bytes; zeroes when there are fewer.
+    pub start: Start,
 }
 
 const _: () = {
@@ -190,9 +190,10 @@ const _: () = {
     assert!(size_of::<CodeKey>() == 16);
     assert!(size_of::<ProbeKey>() == 36 && align_of::<ProbeKey>() == 4);
     assert!(size_of::<PendingReset>() == 16);
-    assert!(size_of::<Handoff>() == 56);
-    assert!(size_of::<crate::flow::Stream>() == 52);
-    assert!(size_of::<crate::flow::Flow>() == 136);
+    assert!(size_of::<Handoff>() == 40);
+    assert!(size_of::<crate::flow::Stream>() == 32);
+    assert!(size_of::<crate::flow::Flow>() == 112);
+    assert!(size_of::<crate::flow::Frames>() == 688);
 };
 
 #[cfg(test)]

@@ -1,31 +1,36 @@
 //! One connection's state, and the rules that move it from segment to segment.
 //!
-//! **What is decided here.** On a connection with at most one outstanding request, heads alternate: a request head, its
-//! final response head, the next request head. So it is enough to know *at which sequence number the next head starts*
-//! ([`Stream::expect`]) and to look at the few bytes there. Bodies are never read, and bytes inside them cannot be taken
-//! for heads.
+//! **Requests are framed exactly.** Where the next request starts is known from the one before: a plain one (see
+//! [`crate::wire::plain`]) ends with its head, any other goes through [`crate::wire::framing`], which passes over its content. So a
+//! body, a pipelined request, and a body that goes on after an early response are told apart before any response comes.
+//!
+//! **Responses are framed only where it matters.** With one request outstanding no response can come before the request and
+//! no second one before the next request: it is enough to know *where the next response starts* and to look at its status line
+//! (`quick`). Its content is not followed: the next response starts behind whatever the server had sent when the next
+//! request came. With several requests outstanding each response is framed too (`framed`), and from then on all of that connection.
 //!
 //! **Segments may come twice, late, merged or out of order.** Programs run before TCP accepts a segment (ingress) and see
-//! retransmissions (egress). A head is looked for at its sequence number and nowhere else: old copies do not cover it, and a
-//! hole in front of it only means that it comes later. Nothing is guessed over.
+//! retransmissions (egress). Bytes are looked at once, at their sequence number and nowhere else. Content may have holes; a head
+//! or a chunk's size may not, and is never guessed over.
 //!
-//! **When the rules do not fit** (a head is expected and the bytes are none) the connection is lost: counted by reason and
-//! not followed, until a request head follows bytes of the other side, which is a message boundary again. Not followed yet:
-//! pipelined requests, and bodies that go on after an early final response.
+//! **When the rules do not fit** one direction is lost, counted by reason. Responses are found again at the next request,
+//! requests at the next one that follows bytes of the other side with nothing outstanding.
 //!
-//! **Who writes what.** One direction's [`Stream`] is written by that direction's program, except that a request arms the
-//! wait for its response and a final response the wait for the next request. The two programs may run at the same time
-//! on two CPUs, but the conversation itself orders these steps: the peer's next message is caused by the last one.
+//! **Who writes what.** One direction's [`Stream`] is written by that direction's program. Requests are put into a queue by
+//! the one and taken out by the other, each with a counter of its own. The two programs may run at the same time on two CPUs,
+//! but a response is caused by its request, so the queue's entry is there before it is asked for.
+
+mod ending;
+mod framed;
+mod quick;
 
 use crate::{
     outcome::{LostSync, NoResponse, Origin, Phase, Role},
-    wire::http1::{Head, HeadEnd, WINDOW, Window},
+    wire::start::Start,
 };
 
-/// Heads, and pieces of heads, looked at in one packet. Four interim responses with their final one need nine.
-pub const STEPS: u32 = 12;
-/// Turns of a lost connection without a request head after which it is taken for another protocol.
-const MISSES: u8 = 16;
+pub use framed::{CHUNK, Frames, Next, QUEUE, Track};
+pub use quick::Path;
 
 /// Which program sees the packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,7 +47,7 @@ pub mod state {
     pub const UNDECIDED: u8 = 0;
     /// HTTP/1, and in step with it.
     pub const FOLLOWED: u8 = 1;
-    /// Maybe HTTP/1, not in step: waits for a certain message boundary.
+    /// Maybe HTTP/1, and requests are not in step: waits for a certain message boundary.
     pub const LOST: u8 = 2;
     /// Not HTTP/1, or not any more: never looked into again.
     pub const OPAQUE: u8 = 3;
@@ -50,52 +55,57 @@ pub mod state {
 
 /// What a direction waits for. See [`Stream::wait`].
 pub mod wait {
-    /// Nothing: what comes is a body.
+    /// Nothing: what comes is content, or cannot be judged, until a request says otherwise.
     pub const NOTHING: u8 = 0;
-    /// A message head that starts at `expect`.
+    /// A message that starts at `expect`.
     pub const HEAD: u8 = 1;
-    /// The end of an interim response's head; `expect` is the next byte to look at.
-    pub const INTERIM_END: u8 = 2;
+    /// More of a message: `expect` is the next byte that its framing takes, after `skip` bytes of content.
+    pub const FRAMED: u8 = 2;
 }
 
 /// One direction of a connection. Sequence numbers wrap.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
+    /// Bytes of content from `expect` on that are passed over.
+    pub skip: u64,
     /// Sequence number after the last payload byte seen so far.
     pub end: u32,
     /// Sequence number of the next byte that matters.
     pub expect: u32,
     /// Sequence number after the last byte that the peer will ever send; valid when `fin_seen`.
     pub fin: u32,
+    /// Where the first segment starts that came before the bytes in front of it; valid when `is_early`.
+    pub early: u32,
     /// 1 when `end` is valid: from the handshake, or from a first segment.
     pub known: u8,
     /// 1 once a FIN was seen.
     pub fin_seen: u8,
     /// One of [`wait`].
     pub wait: u8,
-    /// Where in an interim head the bytes before `expect` ended.
-    pub head_end: HeadEnd,
-    /// First bytes of the awaited head.
-    pub window: Window,
+    /// 1 while there is a hole in front of bytes that were seen.
+    pub is_early: u8,
     /// Explicit padding.
-    pub reserved: [u8; 2],
+    pub reserved: [u8; 4],
 }
 
+/// Furthest that a segment can be ahead: the largest receive window (RFC 7323 section 2.3). Anything else is not of this stream.
+const FURTHEST: u32 = 1 << 30;
+
 impl Stream {
-    /// Waits for a head at the next byte that was not seen yet.
     #[inline(always)]
-    fn await_head(&mut self) {
+    fn await_head(&mut self, seq: u32) {
         self.wait = wait::HEAD;
-        self.expect = self.end;
-        self.window.filled = 0;
+        self.expect = seq;
+        self.skip = 0;
+        self.is_early = 0;
     }
 
     #[inline(always)]
     fn starts_at(&mut self, seq: u32) {
         self.end = seq;
         self.known = 1;
-        self.await_head();
+        self.await_head(seq);
     }
 
     #[inline(always)]
@@ -105,6 +115,12 @@ impl Stream {
             self.known = 1;
         }
     }
+
+    /// Whether the segment lies outside of any window: TCP will drop it.
+    #[inline(always)]
+    fn is_foreign(&self, segment: Segment) -> bool {
+        self.known != 0 && is_after(segment.seq, self.end.wrapping_add(FURTHEST))
+    }
 }
 
 /// One connection. Lives in the kernel's socket storage, which starts as zeroes and is freed with the socket.
@@ -113,12 +129,20 @@ impl Stream {
 pub struct Flow {
     /// Cgroup v2 id of the socket (its creator's); 0 until the first packet.
     pub cgroup: u64,
-    /// `CLOCK_MONOTONIC` nanoseconds of the outstanding request's first byte; 0 when it was not seen.
-    pub request_ns: u64,
-    /// Bytes towards the socket.
-    pub ingress: Stream,
-    /// Bytes from the socket.
-    pub egress: Stream,
+    /// The request that came with none outstanding, see [`Request`]; later ones are in [`Frames`].
+    pub first: u64,
+    /// By [`Direction`]. An array, because a choice between two fields is two paths for the verifier.
+    pub streams: [Stream; 2],
+    /// Requests seen. Written by the requests' program.
+    pub asked: u32,
+    /// Requests of those that have their final response head, or will never have one. Written by the responses' program.
+    pub answered: u32,
+    /// Value of `asked` at which `first` was put in.
+    pub first_at: u32,
+    /// Where the server's bytes ended when `first` came: there its response starts, if nothing else is known.
+    pub boundary: u32,
+    /// Value of `asked` of the last request that got a 100.
+    pub continued: u32,
     /// One of [`state`].
     pub state: u8,
     /// Who opened the connection: the socket was accepted (`SERVER`) or connected (`CLIENT`).
@@ -127,17 +151,15 @@ pub struct Flow {
     pub role: Role,
     /// Who the peer is.
     pub origin: Origin,
-    /// 1 while a request has no final response head.
-    pub outstanding: u8,
     /// 1 once a final response was seen.
-    pub answered: u8,
-    /// 1 when the outstanding request is a `CONNECT`.
-    pub connect: u8,
+    pub responded: u8,
+    /// 1 when every message is framed, because requests were pipelined.
+    pub thorough: u8,
     /// 1 once a reset was sent on or accepted from this connection.
     pub reset: u8,
     /// 1 once the connection itself was counted.
     pub counted: u8,
-    /// 1 once the state below and above was set up (storage starts as zeroes).
+    /// 1 once the state was set up (storage starts as zeroes).
     pub live: u8,
     /// In `LOST`: 1 + the direction of the last payload, 0 for none.
     pub turn: u8,
@@ -145,8 +167,6 @@ pub struct Flow {
     pub misses: u8,
     /// 1 while nothing of a connection that is older than the programs was understood.
     pub older: u8,
-    /// Explicit padding.
-    pub reserved: [u8; 3],
 }
 
 /// The payload of one TCP segment.
@@ -160,38 +180,65 @@ pub struct Segment {
     pub fin: bool,
 }
 
-/// Access to a segment's bytes. Implemented over the socket buffer in the kernel and over slices in tests.
-pub trait Payload {
-    /// Reads payload bytes `[offset, offset + n)` to `window[at..at + n]`, with `n >= 1` and `at + n <= WINDOW`; false if it cannot.
-    fn load(&mut self, offset: u32, window: &mut [u8; WINDOW], at: u32, n: u32) -> bool;
-    /// `CLOCK_MONOTONIC` in nanoseconds.
-    fn now(&mut self) -> u64;
+impl Segment {
+    #[inline(always)]
+    fn end(self) -> u32 {
+        self.seq.wrapping_add(self.len)
+    }
 }
 
-/// What to do next in a segment.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step {
-    /// Nothing more.
-    Done,
-    /// Call [`Flow::step`] again.
-    Again,
-    /// Take payload bytes from `offset` on, at most `len`, through [`Stream::head_end`] until one ends the head, and call [`Flow::scanned`].
-    Scan {
-        /// Where to begin.
-        offset: u32,
-        /// Bytes to the segment's end.
-        len: u32,
-    },
+/// Access to a segment's bytes. Implemented over the socket buffer in the kernel and over slices in tests.
+pub trait Payload {
+    /// The first bytes from `offset` on, of which there are at least [`crate::wire::start::BYTES`]; nothing if they cannot be read.
+    fn start(&mut self, offset: u32) -> Option<Start>;
+    /// Whether the bytes from `offset` to the segment's end, `len` of them, are a plain request ([`crate::wire::plain`]).
+    fn is_plain(&mut self, offset: u32, len: u32) -> bool;
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    fn now(&mut self) -> u64;
 }
 
 /// Where outcomes go: the counter maps in the kernel, a list in tests.
 pub trait Outcomes {
     /// A final response head. `latency` in nanoseconds from the request's first byte, when that was seen.
     fn response(&mut self, flow: &Flow, status: u16, latency: Option<u64>);
-    /// A request that will never get a response head.
-    fn no_response(&mut self, flow: &Flow, how: NoResponse);
-    /// Counting stopped on this connection.
+    /// `requests` whose connection ended without a final response head.
+    fn no_response(&mut self, flow: &Flow, how: NoResponse, requests: u32);
+    /// A direction of the connection is not followed any more.
     fn lost(&mut self, why: LostSync);
+}
+
+/// An outstanding request, as it is kept: when it came and what matters of its method. Zero is none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Request(pub u64);
+
+impl Request {
+    const HEAD: u64 = 1;
+    const CONNECT: u64 = 2;
+    const BITS: u32 = 2;
+
+    /// A request that came at `ns`.
+    #[inline(always)]
+    pub const fn new(ns: u64, is_head: bool, is_connect: bool) -> Self {
+        let method = (is_head as u64 * Self::HEAD) | (is_connect as u64 * Self::CONNECT);
+        Self((ns << Self::BITS) | method)
+    }
+
+    #[inline(always)]
+    const fn is_head(self) -> bool {
+        self.0 & Self::HEAD != 0
+    }
+
+    #[inline(always)]
+    const fn is_connect(self) -> bool {
+        self.0 & Self::CONNECT != 0
+    }
+
+    /// Nanoseconds from the request to `now`.
+    #[inline(always)]
+    const fn latency(self, now: u64) -> Option<u64> {
+        let ns = self.0 >> Self::BITS;
+        if ns == 0 { None } else { Some(now.wrapping_sub(ns)) }
+    }
 }
 
 impl Flow {
@@ -201,8 +248,8 @@ impl Flow {
         self.live = 1;
         self.opened = opened;
         self.origin = origin;
-        self.ingress.starts_at(rx);
-        self.egress.starts_at(tx);
+        self.stream(Direction::Ingress).starts_at(rx);
+        self.stream(Direction::Egress).starts_at(tx);
     }
 
     /// A connection older than the programs. Whether it is HTTP/1 at all is not known yet, so nothing is lost yet.
@@ -215,12 +262,18 @@ impl Flow {
         self.state = state::LOST;
     }
 
+    /// Requests without a final response head.
+    #[inline(always)]
+    pub fn outstanding(&self) -> u32 {
+        self.asked.wrapping_sub(self.answered)
+    }
+
     /// What the connection is doing, for a reset.
     #[inline(always)]
     pub fn phase(&self) -> Phase {
-        if self.outstanding != 0 {
+        if self.outstanding() != 0 {
             Phase::OUTSTANDING
-        } else if self.answered != 0 {
+        } else if self.responded != 0 {
             Phase::AFTER_RESPONSE
         } else {
             Phase::IDLE
@@ -236,298 +289,87 @@ impl Flow {
     /// One direction.
     #[inline(always)]
     pub fn stream(&mut self, direction: Direction) -> &mut Stream {
-        match direction {
-            Direction::Ingress => &mut self.ingress,
-            Direction::Egress => &mut self.egress,
-        }
+        &mut self.streams[direction as usize & 1]
     }
 
     #[inline(always)]
     fn other(&mut self, direction: Direction) -> &mut Stream {
-        match direction {
-            Direction::Ingress => &mut self.egress,
-            Direction::Egress => &mut self.ingress,
-        }
+        &mut self.streams[(direction as usize ^ 1) & 1]
     }
 
-    /// Whether `direction` carries the requests. Meaningful once the role is known.
+    /// Whether `direction` carries the requests, by a role that is known.
     #[inline(always)]
-    fn carries_requests(&self, direction: Direction) -> bool {
+    fn asks(&self, direction: Direction) -> bool {
         (self.role == Role::SERVER) == (direction == Direction::Ingress)
     }
 
+    /// A request came in `direction`: from now on it is known who asks.
     #[inline(always)]
-    fn lose(&mut self, why: LostSync, outcomes: &mut impl Outcomes) {
-        self.state = state::LOST;
-        self.outstanding = 0;
-        self.request_ns = 0;
-        self.turn = 0;
-        self.misses = 0;
-        outcomes.lost(why);
-    }
-
-    /// The short way for most packets of most bodies: true when the segment is one and that is all there is to know.
-    #[inline(always)]
-    pub fn is_body(&mut self, direction: Direction, segment: Segment) -> bool {
-        let is_followed = self.state == state::FOLLOWED;
-        let stream = self.stream(direction);
-        if !is_followed || stream.wait != wait::NOTHING || segment.fin {
-            return false;
-        }
-        stream.extend_to(segment.seq.wrapping_add(segment.len));
-        true
-    }
-
-    /// Last step of a segment: what came is behind us, and a FIN may end the wait for a response.
-    #[inline(always)]
-    pub fn finish(&mut self, direction: Direction, segment: Segment, outcomes: &mut impl Outcomes) {
-        let stream = self.stream(direction);
-        let end = segment.seq.wrapping_add(segment.len);
-        if segment.len > 0 {
-            stream.extend_to(end);
-        }
-        if segment.fin {
-            stream.fin = end;
-            stream.fin_seen = 1;
-        }
-        self.check_end(outcomes);
-    }
-
-    /// A packet had more heads than its budget.
-    #[inline(always)]
-    pub fn exhausted(&mut self, outcomes: &mut impl Outcomes) {
-        self.lose(LostSync::HEAD_BUDGET, outcomes);
-    }
-
-    /// Looks at the next bytes that matter, if this segment has them.
-    ///
-    /// A segment is taken by `step` until it answers [`Step::Done`] (at most [`STEPS`] times, then [`Flow::exhausted`]), and
-    /// then by [`Flow::finish`]. The kernel side makes the loop itself, because there each step is a function of its own.
-    #[inline(always)]
-    pub fn step(
-        &mut self,
-        direction: Direction,
-        segment: Segment,
-        payload: &mut impl Payload,
-        outcomes: &mut impl Outcomes,
-    ) -> Step {
-        if self.state > state::FOLLOWED {
-            if self.state == state::LOST && segment.len > 0 {
-                self.resume(direction, segment, payload, outcomes);
-            }
-            return Step::Done;
-        }
-        let stream = self.stream(direction);
-        let at = match stream.wait {
-            wait::HEAD => stream.expect.wrapping_add(u32::from(stream.window.filled)),
-            wait::INTERIM_END => stream.expect,
-            _ => return Step::Done,
-        };
-        // Before this segment's first byte (then it comes later) or behind its last: both are a large offset.
-        let offset = at.wrapping_sub(segment.seq);
-        if offset >= segment.len {
-            return Step::Done;
-        }
-        let rest = segment.len - offset;
-        if stream.wait == wait::INTERIM_END {
-            return Step::Scan { offset, len: rest };
-        }
-        let filled = u32::from(stream.window.filled);
-        if filled >= WINDOW as u32 {
-            return Step::Done;
-        }
-        let room = WINDOW as u32 - filled;
-        let n = if rest < room { rest } else { room };
-        if !payload.load(offset, &mut stream.window.bytes, filled, n) {
-            return Step::Done;
-        }
-        stream.window.filled = (filled + n) as u8;
-        if self.head(direction, filled == 0, payload, outcomes) { Step::Again } else { Step::Done }
-    }
-
-    /// The answer to [`Step::Scan`]: `taken` bytes of `len` went through [`Stream::head_end`], and the last one ended the head or did not.
-    #[inline(always)]
-    pub fn scanned(
-        &mut self,
-        direction: Direction,
-        len: u32,
-        taken: u32,
-        ended: bool,
-        outcomes: &mut impl Outcomes,
-    ) -> Step {
-        let stream = self.stream(direction);
-        stream.expect = stream.expect.wrapping_add(taken);
-        if ended {
-            stream.wait = wait::HEAD;
-            stream.window.filled = 0;
-            return Step::Again;
-        }
-        if taken < len {
-            self.lose(LostSync::HEAD_BUDGET, outcomes);
-        }
-        Step::Done
-    }
-
-    /// Takes the window of `direction` as the start of a message, of which the first byte `is_new` or was there before.
-    /// True when there may be more in the segment.
-    #[inline(always)]
-    fn head(
-        &mut self,
-        direction: Direction,
-        is_new: bool,
-        payload: &mut impl Payload,
-        outcomes: &mut impl Outcomes,
-    ) -> bool {
-        let undecided = self.state == state::UNDECIDED;
-        let asks = self.carries_requests(direction);
-        let stream = self.stream(direction);
-        // Empty lines before a start line are skipped (RFC 9112 section 2.2), a byte a step.
-        if matches!(stream.window.bytes[0], b'\r' | b'\n') {
-            stream.expect = stream.expect.wrapping_add(1);
-            stream.window.filled = 0;
-            return true;
-        }
-        let len = u32::from(stream.window.filled);
-        // The first message on a connection decides who is who.
-        let is_response = if undecided { stream.window.is_response() } else { !asks };
-        let head = if is_response { stream.window.response() } else { stream.window.request() };
-        if is_new && (undecided || asks) {
-            self.request_ns = payload.now();
-        }
-        match head {
-            Head::More if len < WINDOW as u32 => false,
-            Head::Request { connect } => {
-                self.request(direction, connect);
-                false
-            }
-            Head::Response { status } => self.response(direction, status, payload, outcomes),
-            Head::Http2 => self.set_opaque(),
-            // The first bytes of a connection are simply another protocol.
-            Head::More | Head::Other if undecided => self.set_opaque(),
-            Head::More | Head::Other => {
-                self.lose(if asks { LostSync::REQUEST_HEAD } else { LostSync::RESPONSE_HEAD }, outcomes);
-                false
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn set_opaque(&mut self) -> bool {
-        self.state = state::OPAQUE;
-        false
-    }
-
-    #[inline(always)]
-    fn request(&mut self, direction: Direction, connect: bool) {
+    fn set_asking(&mut self, direction: Direction) {
         self.state = state::FOLLOWED;
         self.role = if direction == Direction::Ingress { Role::SERVER } else { Role::CLIENT };
-        self.outstanding = 1;
-        self.connect = connect as u8;
-        self.stream(direction).wait = wait::NOTHING;
-        self.other(direction).await_head();
     }
 
-    /// A status line; true when its final response may be in the same segment.
+    /// A response came in `direction`, the first message of all.
     #[inline(always)]
-    fn response(
-        &mut self,
-        direction: Direction,
-        status: u16,
-        payload: &mut impl Payload,
-        outcomes: &mut impl Outcomes,
-    ) -> bool {
-        const SWITCHING_PROTOCOLS: u16 = 101;
-        const STATUS_END: u32 = 12;
-        if self.state == state::UNDECIDED {
-            // Its request was not seen, so it has no latency.
-            self.state = state::FOLLOWED;
-            self.role = if direction == Direction::Egress { Role::SERVER } else { Role::CLIENT };
-            self.request_ns = 0;
-        }
-        if status < 200 && status != SWITCHING_PROTOCOLS {
-            let stream = self.stream(direction);
-            stream.wait = wait::INTERIM_END;
-            stream.expect = stream.expect.wrapping_add(STATUS_END);
-            stream.head_end = HeadEnd(0);
-            return true;
-        }
-        let latency = if self.request_ns == 0 { None } else { Some(payload.now().wrapping_sub(self.request_ns)) };
-        outcomes.response(self, status, latency);
-        self.outstanding = 0;
-        self.answered = 1;
-        self.request_ns = 0;
-        self.stream(direction).wait = wait::NOTHING;
-        if status == SWITCHING_PROTOCOLS || (self.connect != 0 && status < 300) {
-            return self.set_opaque();
-        }
-        self.other(direction).await_head();
-        false
+    fn set_answering(&mut self, direction: Direction) {
+        self.state = state::FOLLOWED;
+        self.role = if direction == Direction::Egress { Role::SERVER } else { Role::CLIENT };
     }
 
-    /// A lost connection is in step again when a request head follows bytes of the other side.
+    /// Puts in a request with none outstanding.
     #[inline(always)]
-    fn resume(
-        &mut self,
-        direction: Direction,
-        segment: Segment,
-        payload: &mut impl Payload,
-        outcomes: &mut impl Outcomes,
-    ) {
-        let (this, other) = match direction {
-            Direction::Ingress => (1, 2),
-            Direction::Egress => (2, 1),
-        };
-        let last = self.turn;
-        let asks = self.role == Role::UNKNOWN || self.carries_requests(direction);
-        let stream = self.stream(direction);
-        if stream.known != 0 && is_after(stream.end, segment.seq) {
-            return;
+    fn ask_first(&mut self, direction: Direction, request: Request) {
+        self.first = request.0;
+        self.first_at = self.asked;
+        self.boundary = self.other(direction).end;
+        self.asked = self.asked.wrapping_add(1);
+    }
+
+    /// Takes out a request that now has its final response head.
+    #[inline(always)]
+    fn answer(&mut self, request: Request, status: u16, now: u64, outcomes: &mut impl Outcomes) {
+        outcomes.response(self, status, request.latency(now));
+        if self.outstanding() != 0 {
+            self.answered = self.answered.wrapping_add(1);
         }
-        self.turn = this;
-        if last != other || !asks {
-            return;
+        self.responded = 1;
+    }
+
+    /// All outstanding requests end without a response; how many those are.
+    #[inline(always)]
+    pub fn abandon(&mut self) -> u32 {
+        let requests = self.outstanding();
+        self.answered = self.asked;
+        requests
+    }
+
+    /// A first request of which only `start` is left, which came at `ns`: where it ends is not known, so requests are out of step,
+    /// and every response is framed for what may be behind it.
+    #[inline(always)]
+    pub fn ask_unframed(&mut self, direction: Direction, start: Start, ns: u64) {
+        if start.is_request_line() {
+            self.set_asking(direction);
+            self.ask_first(direction, Request::new(ns, start.request() == Some(true), false));
+            self.thorough = 1;
         }
-        let stream = self.stream(direction);
-        let n = if segment.len < WINDOW as u32 { segment.len } else { WINDOW as u32 };
-        if payload.load(0, &mut stream.window.bytes, 0, n) {
-            stream.window.filled = n as u8;
+        self.state = state::LOST;
+        self.stream(direction).wait = wait::NOTHING;
+    }
+
+    /// Stops to follow one direction. Requests that are outstanding still get their responses when it is the requests that are
+    /// lost; else nothing is known of them any more.
+    #[inline(always)]
+    pub fn lose(&mut self, direction: Direction, why: LostSync, outcomes: &mut impl Outcomes) {
+        self.stream(direction).wait = wait::NOTHING;
+        if self.role == Role::UNKNOWN || self.asks(direction) {
+            self.state = state::LOST;
+            self.turn = 0;
+            self.misses = 0;
         } else {
-            stream.window.filled = 0;
+            self.abandon();
         }
-        if let Head::Request { connect } = stream.window.request() {
-            if self.older != 0 {
-                // What came before on it was not counted.
-                outcomes.lost(LostSync::MID_STREAM);
-                self.older = 0;
-            }
-            self.request_ns = payload.now();
-            self.request(direction, connect);
-            return;
-        }
-        self.misses += 1;
-        if self.misses >= MISSES {
-            self.state = state::OPAQUE;
-        }
-    }
-
-    /// A stream that ends where a response head is awaited will never have one. The end may also be older than the request: a
-    /// server that closes an idle connection while the next request is on its way.
-    #[inline(always)]
-    fn check_end(&mut self, outcomes: &mut impl Outcomes) {
-        if self.state != state::FOLLOWED || self.outstanding == 0 {
-            return;
-        }
-        let stream = if self.role == Role::SERVER { &mut self.egress } else { &mut self.ingress };
-        let at = match stream.wait {
-            wait::HEAD => stream.expect.wrapping_add(u32::from(stream.window.filled)),
-            _ => stream.expect,
-        };
-        if stream.fin_seen == 0 || stream.fin != at {
-            return;
-        }
-        stream.wait = wait::NOTHING;
-        outcomes.no_response(self, NoResponse::CLOSED);
-        self.outstanding = 0;
+        outcomes.lost(why);
     }
 }
 
@@ -536,6 +378,3 @@ impl Flow {
 const fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,7 +13,6 @@
     clippy::inline_always,
     clippy::cast_possible_truncation,
     clippy::cast_lossless,
-    clippy::needless_range_loop,
     reason = "BPF: everything is inlined, registers are 64 bits wide, and an index that is a constant needs no check"
 )]
 

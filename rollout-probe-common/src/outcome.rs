@@ -110,20 +110,30 @@ coded! {
 }
 
 coded! {
-    /// Why a connection that is, or may be, HTTP/1 is not being counted any more. Counted once each time it happens.
+    /// Why a direction of a connection that is, or may be, HTTP/1 is not followed for now. Counted each time it happens.
     LostSync {
         /// The connection is older than the programs and turned out to be HTTP/1: what came before was not counted.
         MID_STREAM = 0 => "mid_stream",
-        /// Bytes where a request head had to start are none (a pipelined or early-answered body, for example).
+        /// Bytes where a request had to start are none.
         REQUEST_HEAD = 1 => "request_head",
-        /// Bytes where a response head had to start are none.
+        /// Bytes where a response had to start are none.
         RESPONSE_HEAD = 2 => "response_head",
-        /// An interim response's head is longer than one packet's budget.
-        HEAD_BUDGET = 3 => "head_budget",
+        /// A packet has more to read than its budget.
+        BUDGET = 3 => "budget",
         /// The kernel had no memory for the socket's state.
         NO_STORAGE = 4 => "no_storage",
         /// The counter map had no room for this cgroup's counters; the response was seen and not counted.
         MAP_FULL = 5 => "map_full",
+        /// A head whose content has no certain length (RFC 9112 section 6.3), or a chunk without a size.
+        LENGTH = 6 => "length",
+        /// Bytes of a head that came before those in front of them, and not again.
+        HOLE = 7 => "hole",
+        /// A request in the middle of a response whose length was not known.
+        EARLY_REQUEST = 8 => "early_request",
+        /// More requests outstanding than the queue has room for.
+        QUEUE = 9 => "queue",
+        /// The connection went on in HTTP/2 after `Upgrade: h2c`, which is not followed.
+        H2C = 10 => "h2c",
     }
 }
 

@@ -47,8 +47,8 @@ impl Outcomes for Counters {
     }
 
     #[inline(always)]
-    fn no_response(&mut self, flow: &Flow, how: NoResponse) {
-        no_response(&key_of(flow, flow.role, Protocol::HTTP1), how);
+    fn no_response(&mut self, flow: &Flow, how: NoResponse, requests: u32) {
+        no_response(&key_of(flow, flow.role, Protocol::HTTP1), how, requests);
     }
 
     #[inline(always)]
@@ -70,7 +70,7 @@ pub(crate) fn connection(flow: &Flow) {
     }
 }
 
-/// A reset sent on a connection; a request outstanding on it ends without a response.
+/// A reset sent on a connection; requests outstanding on it end without a response.
 #[inline(always)]
 pub(crate) fn reset_sent(flow: &Flow) {
     let phase = flow.phase();
@@ -78,11 +78,11 @@ pub(crate) fn reset_sent(flow: &Flow) {
         add(tally, core::mem::offset_of!(Tally, resets_sent) / 8 + phase.index(), 1);
     }
     if phase == Phase::OUTSTANDING {
-        no_response(&key_of(flow, flow.role, Protocol::HTTP1), NoResponse::RESET);
+        no_response(&key_of(flow, flow.role, Protocol::HTTP1), NoResponse::RESET, flow.outstanding());
     }
 }
 
-/// A reset that the stack accepted; a request outstanding on the connection ends without a response.
+/// A reset that the stack accepted; requests outstanding on the connection end without a response.
 #[inline(always)]
 pub(crate) fn reset_received(reset: &PendingReset) {
     let key =
@@ -91,14 +91,14 @@ pub(crate) fn reset_received(reset: &PendingReset) {
         add(tally, core::mem::offset_of!(Tally, resets_received) / 8 + reset.phase.index(), 1);
     }
     if reset.phase == Phase::OUTSTANDING {
-        no_response(&key(reset.role, Protocol::HTTP1), NoResponse::RESET);
+        no_response(&key(reset.role, Protocol::HTTP1), NoResponse::RESET, reset.requests);
     }
 }
 
 #[inline(always)]
-fn no_response(key: &TallyKey, how: NoResponse) {
+fn no_response(key: &TallyKey, how: NoResponse, requests: u32) {
     if let Some(tally) = tally(key) {
-        add(tally, core::mem::offset_of!(Tally, no_response) / 8 + how.index(), 1);
+        add(tally, core::mem::offset_of!(Tally, no_response) / 8 + how.index(), u64::from(requests));
     }
 }
 

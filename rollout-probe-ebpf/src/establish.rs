@@ -5,10 +5,10 @@ use aya_ebpf::{
     programs::SockOpsContext,
 };
 use rollout_probe_common::{
-    abi::ProbeKey,
-    flow::{Direction, Flow, Payload, Segment},
+    abi::{Handoff, ProbeKey},
+    flow::{Direction, Flow, Path, Payload, Segment},
     outcome::{LostSync, Origin, Role},
-    wire::http1::WINDOW,
+    wire::start::Start,
 };
 
 use crate::{
@@ -100,30 +100,31 @@ fn claim_handoff(ctx: &SockOpsContext, flow: &mut Flow, rx: u32) {
         return;
     }
     let segment = Segment { seq: rx, len, fin: handoff.fin != 0 };
-    let mut kept = Kept { window: &handoff.window, at_ns: handoff.at_ns };
-    // One step: only the first head can be in the window, and a fresh connection waits for nothing else.
-    let _done = flow.step(Direction::Ingress, segment, &mut kept, &mut Counters);
+    let mut kept = Kept { handoff };
+    if flow.quick(Direction::Ingress, segment, &mut kept, &mut Counters) == Path::Framed {
+        flow.ask_unframed(Direction::Ingress, handoff.start, handoff.at_ns);
+    }
     flow.finish(Direction::Ingress, segment, &mut Counters);
 }
 
-/// The first bytes of a payload that is gone.
+/// What is left of a payload that is gone.
 struct Kept<'a> {
-    window: &'a [u8; WINDOW],
-    at_ns: u64,
+    handoff: &'a Handoff,
 }
 
 impl Payload for Kept<'_> {
     #[inline(always)]
-    fn load(&mut self, offset: u32, window: &mut [u8; WINDOW], at: u32, _n: u32) -> bool {
-        if offset != 0 || at != 0 {
-            return false;
-        }
-        *window = *self.window;
-        true
+    fn start(&mut self, offset: u32) -> Option<Start> {
+        if offset == 0 { Some(self.handoff.start) } else { None }
+    }
+
+    #[inline(always)]
+    fn is_plain(&mut self, _offset: u32, _len: u32) -> bool {
+        self.handoff.is_plain != 0
     }
 
     #[inline(always)]
     fn now(&mut self) -> u64 {
-        self.at_ns
+        self.handoff.at_ns
     }
 }

@@ -6,20 +6,21 @@ use aya_ebpf::{
 };
 use rollout_probe_common::{
     abi::{Handoff, PendingReset},
-    flow::{Direction, Flow, STEPS, Segment, Step, state},
+    flow::{Direction, Flow, Path, Segment, state},
     outcome::{LostSync, Origin, Packet, Role},
     wire::{
-        http1::WINDOW,
         net::{FIN, RST, SYN},
+        start::{BYTES, Start},
     },
 };
 
 use crate::{
     bound,
     count::{self, Counters},
+    frame,
     maps::{HANDOFF, PROBERS, PROBES, RESETS},
     packet::{self, Bytes, Skb},
-    scan, socket,
+    plain, socket,
 };
 
 /// Says what became of the packet.
@@ -59,7 +60,7 @@ fn try_packet(skb: Skb, direction: Direction) -> Result<Packet, Packet> {
     }
     let segment = Segment { seq: headers.tcp.seq, len: headers.len, fin: fin != 0 };
     // SAFETY: as above.
-    if !unsafe { (*flow).is_body(direction, segment) } {
+    if !unsafe { (*flow).is_content(direction, segment) } {
         follow(skb.0, headers.payload, segment.seq, segment.len, direction as u32 | u32::from(fin) << 8);
     }
     Ok(Packet::FOLLOWED)
@@ -96,18 +97,19 @@ fn hand_off(skb: Skb) -> Result<(), Packet> {
     if headers.len == 0 {
         return Ok(());
     }
-    let n = if headers.len < WINDOW as u32 { headers.len } else { WINDOW as u32 };
-    let n = bound::window_len(n);
-    // SAFETY: at most WINDOW bytes are written to a buffer of WINDOW.
-    if unsafe { bpf_skb_load_bytes(skb.0.cast(), headers.payload, handoff.window.as_mut_ptr().cast(), n) } != 0 {
+    let n = bound::length::<BYTES>(if headers.len < BYTES { headers.len } else { BYTES });
+    let mut words = [0_u64; 2];
+    // SAFETY: at most BYTES bytes are written to a buffer of BYTES.
+    if unsafe { bpf_skb_load_bytes(skb.0.cast(), headers.payload, words.as_mut_ptr().cast(), n) } != 0 {
         return Err(Packet::UNREADABLE);
     }
+    handoff.start = Start(words);
+    handoff.is_plain = plain::plain(skb.0, headers.payload, headers.len) as u8;
     // Data on a SYN (TCP Fast Open): the SYN itself takes the first sequence number.
     let syn = (headers.tcp.flags & SYN != 0) as u32;
     handoff.at_ns = packet::now();
     handoff.seq = headers.tcp.seq.wrapping_add(syn);
     handoff.source = (headers.tcp.ports >> 16) as u16;
-    handoff.filled = n as u8;
     handoff.fin = (headers.tcp.flags & FIN != 0) as u8;
     handoff.len = headers.len;
     Ok(())
@@ -121,41 +123,26 @@ fn hand_off(skb: Skb) -> Result<(), Packet> {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn follow(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, what: u32) -> u32 {
-    let mut budget = STEPS;
-    while step(skb, start, seq, len, what & 1) != 0 && budget > 0 {
-        budget -= 1;
+    if quick(skb, start, seq, len, what & 1) != 0 {
+        frame::frame(skb, start, seq, len, what & 1);
     }
     let Ok(flow) = socket::flow_of(skb) else { return 0 };
-    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
-    let flow = unsafe { &mut *flow };
-    if budget == 0 {
-        flow.exhausted(&mut Counters);
-    }
     let segment = Segment { seq, len, fin: what >> 8 != 0 };
-    flow.finish(socket::direction_of(what), segment, &mut Counters);
+    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
+    unsafe { (*flow).finish(socket::direction_of(what), segment, &mut Counters) };
     1
 }
 
-/// One step in the payload at `start`; 0 when there is nothing more to look at.
+/// The short way; 1 when the packet needs the long one.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn step(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, direction: u32) -> u32 {
+pub(crate) extern "C" fn quick(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, direction: u32) -> u32 {
     let Ok(flow) = socket::flow_of(skb) else { return 0 };
     let segment = Segment { seq, len, fin: false };
-    let direction = socket::direction_of(direction);
-    let mut bytes = Bytes { skb: Skb(skb), start, direction };
+    let mut bytes = Bytes { skb: Skb(skb), start };
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
-    let next = unsafe { (*flow).step(direction, segment, &mut bytes, &mut Counters) };
-    let next = match next {
-        Step::Scan { offset, len } => {
-            let answer = scan::interim_end(skb, start.wrapping_add(offset), len, direction as u32);
-            let (taken, ended) = (answer & !scan::ENDED, answer & scan::ENDED != 0);
-            // SAFETY: as above.
-            unsafe { (*flow).scanned(direction, len, taken, ended, &mut Counters) }
-        }
-        next => next,
-    };
-    (next == Step::Again) as u32
+    let path = unsafe { (*flow).quick(socket::direction_of(direction), segment, &mut bytes, &mut Counters) };
+    (path == Path::Framed) as u32
 }
 
 /// Counts the connection and finds its cgroup. An accepted connection is counted by its first packet inwards, a connecting one by
@@ -203,7 +190,7 @@ pub(crate) extern "C" fn reset(skb: *mut __sk_buff, direction: u32) -> u32 {
     if socket::direction_of(direction) == Direction::Egress {
         flow.reset = 1;
         count::reset_sent(flow);
-        flow.outstanding = 0;
+        flow.abandon();
         return 1;
     }
     let pending = PendingReset {
@@ -212,7 +199,7 @@ pub(crate) extern "C" fn reset(skb: *mut __sk_buff, direction: u32) -> u32 {
         role: flow.role,
         origin: flow.origin,
         phase: flow.phase(),
-        reserved: [0; 4],
+        requests: flow.outstanding(),
     };
     let _lru_always_has_room = RESETS.insert(&Skb(skb).cookie(), &pending, 0);
     1

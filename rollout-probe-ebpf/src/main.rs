@@ -22,9 +22,10 @@ mod bound;
 mod count;
 mod establish;
 mod follow;
+mod frame;
 mod maps;
 mod packet;
-mod scan;
+mod plain;
 mod socket;
 
 use aya_ebpf::{

@@ -10,13 +10,17 @@ use rollout_probe_common::{
         CODE_ENTRIES, CodeKey, Handoff, PROBE_ENTRIES, PROBER_ENTRIES, PendingReset, ProbeKey, RESET_ENTRIES,
         TALLY_ENTRIES, Tally, TallyKey,
     },
-    flow::Flow,
+    flow::{Flow, Frames},
     outcome::{LostSync, Packet},
 };
 
 /// State of each connection: with its socket, so it needs no size, no eviction and no key, and goes when the socket goes.
 #[btf_map]
 pub(crate) static FLOWS: SkStorage<Flow> = SkStorage::new();
+
+/// What message framing needs, of connections that need it: most never do.
+#[btf_map]
+pub(crate) static FRAMES: SkStorage<Frames> = SkStorage::new();
 
 /// The counters. A shared hash with atomic adds: one entry a key whatever the number of CPUs. Preallocated, because a
 /// tracepoint program writes to it too (kernels before 6.1 warn about anything else there).

@@ -11,15 +11,15 @@ use aya_ebpf::{
 };
 use rollout_probe_common::{
     abi::ProbeKey,
-    flow::{Direction, Payload},
+    flow::Payload,
     outcome::Packet,
     wire::{
-        http1::WINDOW,
         net::{self, BASE, Next, Tcp},
+        start::{BYTES, Start},
     },
 };
 
-use crate::{bound, socket};
+use crate::plain;
 
 /// IPv6 extension headers walked; a real packet has one or two.
 const EXTENSIONS: u32 = 4;
@@ -130,47 +130,27 @@ fn quad(bytes: &[u8; 32], at: usize) -> [u32; 4] {
 pub(crate) struct Bytes {
     pub(crate) skb: Skb,
     pub(crate) start: u32,
-    pub(crate) direction: Direction,
 }
 
 impl Payload for Bytes {
     #[inline(always)]
-    fn load(&mut self, offset: u32, window: &mut [u8; WINDOW], at: u32, n: u32) -> bool {
-        let from = self.start + offset;
-        if at == 0 {
-            let n = bound::window_len(n);
-            // SAFETY: at most WINDOW bytes are written to a buffer of WINDOW.
-            return unsafe { bpf_skb_load_bytes(self.skb.0.cast(), from, window.as_mut_ptr().cast(), n) } == 0;
-        }
-        append(self.skb.0, from, at, n, self.direction as u32) != 0
+    fn start(&mut self, offset: u32) -> Option<Start> {
+        let mut words = [0_u64; 2];
+        let from = self.start.wrapping_add(offset);
+        // SAFETY: BYTES bytes are written to a buffer of BYTES.
+        let failed = unsafe { bpf_skb_load_bytes(self.skb.0.cast(), from, words.as_mut_ptr().cast(), BYTES) };
+        if failed == 0 { Some(Start(words)) } else { None }
+    }
+
+    #[inline(always)]
+    fn is_plain(&mut self, offset: u32, len: u32) -> bool {
+        plain::plain(self.skb.0, self.start.wrapping_add(offset), len) != 0
     }
 
     #[inline(always)]
     fn now(&mut self) -> u64 {
         now()
     }
-}
-
-/// Reads packet bytes `[from, from + n)` to the stream's window at `at`; 0 if it cannot. For a head that is split inside its
-/// first bytes, which is rare. Byte by byte, because a length that depends on `at` is more than old verifiers follow; a global
-/// function, so that the loop is verified once and not on each way into it.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub(crate) extern "C" fn append(skb: *mut __sk_buff, from: u32, at: u32, n: u32, direction: u32) -> u32 {
-    let Ok(flow) = socket::flow_of(skb) else { return 0 };
-    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
-    let stream = unsafe { (*flow).stream(socket::direction_of(direction)) };
-    for i in 0..WINDOW as u32 {
-        if bound::loop_index(i) >= n {
-            break;
-        }
-        let to = &raw mut stream.window.bytes[bound::window_index(at.wrapping_add(i))];
-        // SAFETY: one byte is written to one byte.
-        if unsafe { bpf_skb_load_bytes(skb.cast(), from.wrapping_add(i), to.cast(), 1) } != 0 {
-            return 0;
-        }
-    }
-    1
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.

@@ -4,15 +4,16 @@ use core::{ffi::c_void, ptr};
 
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_sock},
-    helpers::generated::{bpf_sk_fullsock, bpf_sk_storage_get},
+    btf_maps::SkStorage,
+    helpers::generated::{bpf_sk_fullsock, bpf_sk_storage_delete, bpf_sk_storage_get},
 };
 use rollout_probe_common::{
-    flow::{Direction, Flow},
+    flow::{Direction, Flow, Frames},
     outcome::Packet,
     wire::net::TCP,
 };
 
-use crate::maps::FLOWS;
+use crate::maps::{FLOWS, FRAMES};
 
 /// TCP states (`include/net/tcp_states.h`, UAPI as `BPF_TCP_*`).
 const SYN_SENT: u32 = 2;
@@ -51,22 +52,43 @@ pub(crate) fn flow_of(skb: *mut __sk_buff) -> Result<*mut Flow, Packet> {
 /// The connection's state if there is any.
 #[inline(always)]
 pub(crate) fn find(sk: *mut bpf_sock) -> Option<*mut Flow> {
-    storage(sk, 0)
+    storage(&raw const FLOWS, sk, 0)
 }
 
 /// The connection's state, made of zeroes where there is none; nothing when the kernel has no memory for it.
 #[inline(always)]
 pub(crate) fn make(sk: *mut bpf_sock) -> Option<*mut Flow> {
-    const CREATE: u64 = 1; // BPF_SK_STORAGE_GET_F_CREATE
-    storage(sk, CREATE)
+    storage(&raw const FLOWS, sk, CREATE)
 }
 
+/// The connection's framing if there is any.
 #[inline(always)]
-fn storage(sk: *mut bpf_sock, flags: u64) -> Option<*mut Flow> {
-    let map = (&raw const FLOWS).cast_mut().cast::<c_void>();
+pub(crate) fn find_frames(sk: *mut bpf_sock) -> Option<*mut Frames> {
+    storage(&raw const FRAMES, sk, 0)
+}
+
+/// As [`make`], for its framing.
+#[inline(always)]
+pub(crate) fn make_frames(sk: *mut bpf_sock) -> Option<*mut Frames> {
+    storage(&raw const FRAMES, sk, CREATE)
+}
+
+/// Frees the connection's framing.
+#[inline(always)]
+pub(crate) fn drop_frames(sk: *mut bpf_sock) {
+    let map = (&raw const FRAMES).cast_mut().cast::<c_void>();
     // SAFETY: the map is this object's own, and `sk` is a full socket of the program's context.
-    let flow = unsafe { bpf_sk_storage_get(map, sk.cast(), ptr::null_mut(), flags) }.cast::<Flow>();
-    if flow.is_null() { None } else { Some(flow) }
+    let _there_was_none = unsafe { bpf_sk_storage_delete(map, sk.cast()) };
+}
+
+/// `BPF_SK_STORAGE_GET_F_CREATE`.
+const CREATE: u64 = 1;
+
+#[inline(always)]
+fn storage<T>(map: *const SkStorage<T>, sk: *mut bpf_sock, flags: u64) -> Option<*mut T> {
+    // SAFETY: the map is this object's own, and `sk` is a full socket of the program's context.
+    let value = unsafe { bpf_sk_storage_get(map.cast_mut().cast(), sk.cast(), ptr::null_mut(), flags) }.cast::<T>();
+    if value.is_null() { None } else { Some(value) }
 }
 
 /// Whether a socket in this state carries a connection: others are listening, in the handshake, or closed (the per-CPU

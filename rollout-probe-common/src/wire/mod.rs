@@ -1,4 +1,7 @@
-//! Pure parsers over a fixed window of bytes: no slices, no allocation, constant bounds, so that the verifier takes them.
+//! Pure parsers: no slices, no allocation, constant bounds, so that the verifier takes them.
 
-pub mod http1;
+pub mod framing;
 pub mod net;
+pub mod plain;
+pub mod start;
+pub mod word;
