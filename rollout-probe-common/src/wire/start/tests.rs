@@ -71,14 +71,12 @@ fn what_is_recognised_is_what_the_framing_says() {
 fn request_line_is_seen_where_the_framing_sees_one() {
     for bytes in samples() {
         let (event, framing) = framed(&bytes);
+        if framing.is_connect() {
+            continue; // its target has any form
+        }
         // The HTTP/2 preface has the form of one too.
-        let is_line = event == Some(Event::Http2) || event == Some(Event::Request) && !framing.is_connect();
-        assert_eq!(
-            start(&bytes).is_request_line(),
-            is_line && !matches!(bytes[0], b'\r' | b'\n'),
-            "{}",
-            bytes.escape_ascii()
-        );
+        let is_line = matches!(event, Some(Event::Http2 | Event::Request)) && !matches!(bytes[0], b'\r' | b'\n');
+        assert_eq!(start(&bytes).is_request_line(), is_line, "{}", bytes.escape_ascii());
     }
 }
 
