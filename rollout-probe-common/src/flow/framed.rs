@@ -263,7 +263,6 @@ impl Frames {
             }
             return;
         }
-        let outstanding = flow.outstanding();
         flow.answer(request, status, track.begun, outcomes);
         if request.is_connect() && status < 300 {
             flow.state = state::OPAQUE;
@@ -272,7 +271,7 @@ impl Frames {
         if request.is_head() || status == NO_CONTENT || status == NOT_MODIFIED {
             track.framing.without_content();
         }
-        if flow.thorough == 0 && outstanding <= 1 {
+        if flow.thorough == 0 {
             flow.stream(direction).wait = wait::NOTHING;
         }
     }

@@ -128,7 +128,7 @@ impl Flow {
         Path::Framed
     }
 
-    /// A status line. Its fields matter when it is not the final one, when the protocol may change, and when other requests wait.
+    /// A status line, with one request outstanding at most. Its fields matter when it is not the final one, and when the protocol may change.
     #[inline(always)]
     fn response(
         &mut self,
@@ -138,9 +138,8 @@ impl Flow {
         payload: &mut impl Payload,
         outcomes: &mut impl Outcomes,
     ) -> Path {
-        let outstanding = self.outstanding();
-        let request = Request(if outstanding == 1 { self.first } else { 0 });
-        if status < 200 || outstanding > 1 || request.is_connect() {
+        let request = Request(if self.outstanding() == 0 { 0 } else { self.first });
+        if status < 200 || request.is_connect() {
             return Path::Framed;
         }
         if undecided {

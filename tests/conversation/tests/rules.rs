@@ -107,6 +107,31 @@ fn head_whose_rest_came_before_its_start_is_not_guessed() {
 }
 
 #[test]
+fn content_that_comes_before_its_head_is_passed_over_all_the_same() {
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nContent-Length: 60\r\n\r\n";
+    let head = HEAD.len() as u32;
+    for parts in [60, 50] {
+        let mut it = Connection::server();
+        it.at(Ingress, RX.wrapping_add(head), &[b'x'; 60][..parts], false);
+        it.at(Ingress, RX, HEAD, false);
+        it.at(Ingress, RX.wrapping_add(head + parts as u32), &[b'x'; 60][parts..], false);
+        it.next[0] = RX.wrapping_add(head + 60);
+        it.sends(Ingress, GET).sends(Egress, OK).sends(Egress, ERROR);
+        assert_eq!(it.statuses(), [200, 500], "{parts} bytes of content came early");
+    }
+}
+
+#[test]
+fn message_that_comes_before_the_content_in_front_of_it_is_not_guessed() {
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nContent-Length: 60\r\n\r\n";
+    let head = HEAD.len() as u32;
+    let mut it = Connection::server();
+    it.at(Ingress, RX.wrapping_add(head), &[&[b'x'; 60], GET].concat(), false);
+    it.at(Ingress, RX, HEAD, false);
+    assert_eq!(it.outcomes(), [Outcome::Lost(LostSync::HOLE)]);
+}
+
+#[test]
 fn request_head_with_a_hole_still_gets_its_response() {
     let post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok";
     let mut it = Connection::server();
