@@ -9,6 +9,7 @@ mod bodies;
 mod connections;
 mod daemon;
 mod endings;
+mod framing;
 mod heads;
 mod pods;
 mod probes;
@@ -77,6 +78,10 @@ fn trials() -> Vec<Trial> {
     test("early_hints", &[NODE], heads::early_hints);
     test("expectation_failed", &[], heads::expectation_failed);
     test("switched_protocol", &[], heads::switched_protocol);
+    test("vectors_on_sockets", &[Ipv6], framing::vectors_on_sockets);
+    test("latencies_of_pipelined_requests", &[], framing::latencies_of_pipelined_requests);
+    test("many_messages_in_large_segments", &[], framing::many_messages_in_large_segments);
+    test("more_requests_than_the_queue_holds", &[], framing::more_requests_than_the_queue_holds);
     test("resets_by_phase", &[], endings::resets_by_phase);
     test("reset_by_server_before_any_request", &[], endings::reset_by_server_before_any_request);
     test("closed_with_request_unread", &[], endings::closed_with_request_unread);

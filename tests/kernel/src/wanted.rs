@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rollout_probe_common::outcome::CodeClass;
 use testbed::load::{ProbeTally, TargetTally};
 
 /// Key to count, without zeros.
@@ -44,7 +45,7 @@ impl<'a> Ends<'a> {
 
     /// Final responses, their requests seen.
     pub(crate) fn responses(self, counts: &mut Counts, code: u16, n: u64) {
-        self.both(counts, "responses", &format!("{}xx", code / 100), n);
+        self.both(counts, "responses", CodeClass::of(code).label(), n);
         self.both(counts, "durations", "", n);
         if code >= 400 {
             self.both(counts, "codes", &code.to_string(), n);
