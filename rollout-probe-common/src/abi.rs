@@ -193,7 +193,7 @@ const _: () = {
     assert!(size_of::<Handoff>() == 40);
     assert!(size_of::<crate::flow::Stream>() == 32);
     assert!(size_of::<crate::flow::Flow>() == 112);
-    assert!(size_of::<crate::flow::Frames>() == 688);
+    assert!(size_of::<crate::flow::Frames>() == 560);
 };
 
 #[cfg(test)]

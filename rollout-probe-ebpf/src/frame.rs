@@ -19,8 +19,8 @@ use crate::{
     socket,
 };
 
-/// Loads of a packet's bytes: `OUTER` times `INNER`, so that neither loop is long. With 128 bytes each that is more than any
-/// packet has (524,280 bytes, IPv6 with a jumbo payload); what it bounds is heads, of which each takes a load of its own.
+/// Loads of a packet's bytes: `OUTER` times `INNER`, so that neither loop is long. A head takes one, and one more for each `CHUNK`
+/// of its bytes; content takes none. So 256 KiB of nothing but heads fit.
 const INNER: u32 = 64;
 const OUTER: u32 = 64;
 

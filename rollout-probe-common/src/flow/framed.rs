@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Most bytes that are loaded at once.
-pub const CHUNK: usize = 128;
+pub const CHUNK: usize = 64;
 /// Requests that may be outstanding on one connection.
 pub const QUEUE: usize = 32;
 
