@@ -9,14 +9,14 @@ use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::Incoming,
-    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, sync::Semaphore, time};
 
-use crate::exposition::Format;
+use crate::exposition::{Format, accepts_gzip, gzip};
 
 /// Connections served at a time; more wait.
 const CONNECTIONS: usize = 64;
@@ -83,25 +83,35 @@ async fn answer(pages: Arc<impl Pages>, request: Request<Incoming>) -> Result<Re
         return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD only\n"));
     }
     Ok(match request.uri().path() {
-        "/metrics" => {
-            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
-            let format = Format::negotiate(accept);
-            // Reading the kernel's maps and rendering takes milliseconds on a full node: not on the reactor's time.
-            match tokio::task::spawn_blocking(move || pages.metrics()).await {
-                Ok(Ok(text)) => {
-                    let mut response = Response::new(Full::new(Bytes::from(format.render(text))));
-                    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-                    response
-                }
-                Ok(Err(reason)) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{reason}\n")),
-                Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("rendering failed: {error}\n")),
-            }
-        }
+        "/metrics" => metrics(pages, request.headers()).await,
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/readyz" if pages.is_ready() => plain(StatusCode::OK, "ok\n"),
         "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the pods are not listed yet\n"),
         _ => plain(StatusCode::NOT_FOUND, "there is /metrics, /healthz and /readyz\n"),
     })
+}
+
+/// Reading the kernel's maps, rendering and compressing take milliseconds on a full node: not on the reactor's time.
+async fn metrics(pages: Arc<impl Pages>, request: &HeaderMap) -> Response<Full<Bytes>> {
+    let field = |name: HeaderName| request.get(name).and_then(|value| value.to_str().ok());
+    let (format, compress) = (Format::negotiate(field(ACCEPT)), accepts_gzip(field(ACCEPT_ENCODING)));
+    let render = move || {
+        let text = format.render(pages.metrics()?);
+        if compress { gzip(&text).map_err(|error| error.to_string()) } else { Ok(text.into_bytes()) }
+    };
+    let reason = match tokio::task::spawn_blocking(render).await {
+        Ok(Ok(body)) => {
+            let mut response = Response::new(Full::new(Bytes::from(body)));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+            if compress {
+                response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+            return response;
+        }
+        Ok(Err(reason)) => reason,
+        Err(error) => format!("rendering failed: {error}"),
+    };
+    plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{reason}\n"))
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {

@@ -2,6 +2,13 @@
 //!
 //! The encoder writes OpenMetrics 1.0. The Prometheus text format 0.0.4 differs in the comment lines only: counters are named
 //! with their `_total` there, and `UNIT` and `EOF` are unknown.
+//!
+//! Left out: protobuf and start times. Prometheus wants protobuf for native histograms and start times only; the encoder has
+//! neither for constant metrics, and start times in text are a series more for each counter.
+
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,12 +22,8 @@ pub enum Format {
 impl Format {
     /// OpenMetrics for those who ask for it, with at least the weight of anything else they ask for.
     pub fn negotiate(accept: Option<&str>) -> Self {
-        let Some(accept) = accept else { return Self::Prometheus };
         let (mut open, mut text) = (0.0_f32, 0.0_f32);
-        for range in accept.split(',') {
-            let mut parts = range.split(';').map(str::trim);
-            let name = parts.next().unwrap_or_default();
-            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
+        for (name, weight) in weights(accept.unwrap_or_default()) {
             match name {
                 "application/openmetrics-text" => open = open.max(weight),
                 "text/plain" | "text/*" | "*/*" => text = text.max(weight),
@@ -47,6 +50,29 @@ impl Format {
     }
 }
 
+/// Whether an answer may be compressed: `gzip` by name or by `*`, unless its weight is 0 (RFC 9110 section 12.5.3).
+pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
+    let weights: Vec<_> = weights(accept_encoding.unwrap_or_default()).collect();
+    let weight = |name| weights.iter().find(|(coding, _)| coding.eq_ignore_ascii_case(name)).map(|(_, weight)| *weight);
+    weight("gzip").or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
+}
+
+/// Compressed at the lowest level: series differ from their neighbours in a few bytes, which every level finds.
+pub fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+/// The elements of an `Accept` or `Accept-Encoding` field, each with its weight.
+fn weights(field: &str) -> impl Iterator<Item = (&str, f32)> {
+    field.split(',').map(|element| {
+        let mut parts = element.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        (name, parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0))
+    })
+}
+
 fn prometheus(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len() + 1024);
     // `HELP` comes before `TYPE`, and only `TYPE` tells whether the name needs its suffix.
@@ -69,7 +95,9 @@ fn prometheus(open_metrics: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, prometheus};
+    use std::io::Read as _;
+
+    use super::{Format, accepts_gzip, gzip, prometheus};
 
     #[test]
     fn format_is_what_the_scraper_prefers() {
@@ -101,5 +129,32 @@ mod tests {
             # HELP d_seconds Time.\n# TYPE d_seconds histogram\nd_seconds_sum 0.5\n\
             # HELP g Now.\n# TYPE g gauge\ng 1\n";
         assert_eq!(prometheus(open), expected);
+    }
+
+    #[test]
+    fn gzip_is_used_when_the_scraper_takes_it() {
+        let cases = [
+            (Some("gzip"), true),
+            (Some("deflate, GZIP;q=0.5"), true),
+            (Some("*"), true),
+            (Some("gzip;q=0, *"), false),
+            (Some("identity"), false),
+            (Some("gzip;q=0"), false),
+            (Some(""), false),
+            (None, false),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(accepts_gzip(accept), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_reads_back_as_the_same_text() {
+        let text = "a_total{x=\"1\"} 2\n".repeat(1000);
+        let compressed = gzip(&text).expect("memory takes everything");
+        assert!(compressed.len() * 20 < text.len(), "{} of {} bytes", compressed.len(), text.len());
+        let mut again = String::new();
+        flate2::read::GzDecoder::new(&compressed[..]).read_to_string(&mut again).expect("gzip");
+        assert_eq!(again, text);
     }
 }

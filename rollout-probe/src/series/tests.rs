@@ -1,3 +1,5 @@
+mod contract;
+
 use std::{
     sync::{Arc, Mutex},
     time::Instant,
