@@ -3,11 +3,13 @@
 //! One verb a file; this file only parses the command line and dispatches. The crate depends on nothing of ours and on
 //! little else, because on a fresh machine it is compiled before anything is installed.
 
+mod bench;
 mod demo;
 mod host;
 mod interrupt;
 mod layers;
 mod lint;
+mod privileged;
 mod setup;
 mod test;
 
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Set-up, checks, tests and the demo of rollout-probe")]
+#[command(name = "cargo xtask", about = "Set-up, checks, tests, benchmarks and the demo of rollout-probe")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -37,6 +39,12 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Measure what the programs in the kernel cost, on this machine
+    Bench {
+        /// Passed on: `kernel-time`, `throughput`, `--help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Formatting, clippy on both targets, and the rules between modules
     Lint,
     /// Everything, or only the stages named
@@ -50,6 +58,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Setup { purpose } => setup::run(purpose).map(|()| ExitCode::SUCCESS),
         Verb::Demo { args } => demo::run(&args).map(|never| match never {}),
+        Verb::Bench { args } => bench::run(&args).map(|never| match never {}),
         Verb::Lint => lint::run(),
         Verb::Test { stages } => test::run(&stages),
     };

@@ -15,6 +15,7 @@ use clap::ValueEnum;
 pub(crate) enum Purpose {
     Build,
     Demo,
+    Bench,
     Test,
 }
 

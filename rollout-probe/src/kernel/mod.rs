@@ -9,6 +9,7 @@ mod tracepoint;
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use aya::{
@@ -79,6 +80,21 @@ pub struct Probe {
     hooks: Hooks,
 }
 
+/// What a program costs.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// Its name.
+    pub program: String,
+    /// Instructions that the verifier went through (Linux 5.16).
+    pub verified: Option<u32>,
+    /// Bytes of machine code.
+    pub machine_code: u32,
+    /// Time in it while somebody had the kernel's `bpf_stats` on.
+    pub run_time: Duration,
+    /// Runs in that time.
+    pub runs: u64,
+}
+
 impl Probe {
     /// Loads the programs and attaches them at `cgroup_root`, a cgroup v2 directory. A hook that only adds detail may be
     /// missing: [`Probe::hooks`] says so.
@@ -122,11 +138,17 @@ impl Probe {
         Ok(Self { ebpf, hooks })
     }
 
-    /// Instructions that the verifier went through for each program (Linux 5.16), and the bytes of its machine code.
-    pub fn costs(&self) -> Vec<(String, Option<u32>, u32)> {
+    /// What the kernel says of each program.
+    pub fn costs(&self) -> Vec<Cost> {
         let cost = |(name, program): (&str, &aya::programs::Program)| {
             let info = program.info().ok()?;
-            Some((name.to_owned(), info.verified_instruction_count(), info.size_jitted()))
+            Some(Cost {
+                program: name.to_owned(),
+                verified: info.verified_instruction_count(),
+                machine_code: info.size_jitted(),
+                run_time: info.run_time(),
+                runs: info.run_count(),
+            })
         };
         self.ebpf.programs().filter_map(cost).collect()
     }

@@ -9,7 +9,7 @@ use testbed::{
 };
 
 use crate::{
-    bench::Bench,
+    rig::Bench,
     servers::assert_server_agrees,
     wanted::{Counts, USER_TO_SHOP},
 };

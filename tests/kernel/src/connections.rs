@@ -8,8 +8,8 @@ use testbed::{
 };
 
 use crate::{
-    bench::{Bench, Rig},
     bodies::play,
+    rig::{Bench, Rig},
     wanted::{Counts, Ends, USER_TO_SHOP, add},
 };
 

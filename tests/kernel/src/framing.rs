@@ -6,8 +6,8 @@ use conversation::{Sender, Vector};
 use testbed::peer::{Peer, Step, receive, send};
 
 use crate::{
-    bench::{Bench, cgroup_id},
     bodies::play,
+    rig::{Bench, cgroup_id},
     wanted::{Counts, USER_TO_SHOP, add},
 };
 

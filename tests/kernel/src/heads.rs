@@ -9,8 +9,8 @@ use testbed::{
 };
 
 use crate::{
-    bench::Bench,
     bodies::play,
+    rig::Bench,
     wanted::{Counts, USER_TO_SHOP},
 };
 

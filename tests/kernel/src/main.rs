@@ -4,7 +4,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod bench;
 mod bodies;
 mod connections;
 mod daemon;
@@ -15,6 +14,7 @@ mod pods;
 mod probes;
 mod programs;
 mod requirement;
+mod rig;
 mod servers;
 mod wanted;
 
@@ -23,9 +23,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bench::{Bench, Rig};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use requirement::Requirement::{self, Bpftool, Cgroup2, Daemon, Ipv6, Root, Server};
+use rig::{Bench, Rig};
 use testbed::server::Kind;
 
 const NGINX: Requirement = Server(Kind::Nginx);

@@ -6,7 +6,7 @@ use testbed::{
 };
 
 use crate::{
-    bench::Bench,
+    rig::Bench,
     wanted::{Counts, Ends},
 };
 

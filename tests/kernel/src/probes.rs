@@ -13,7 +13,7 @@ use testbed::{
 };
 
 use crate::{
-    bench::{Bench, cgroup_id},
+    rig::{Bench, cgroup_id},
     wanted::{Counts, Ends, USER_TO_SHOP},
 };
 

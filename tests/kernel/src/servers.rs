@@ -8,7 +8,7 @@ use testbed::{
 };
 
 use crate::{
-    bench::Bench,
+    rig::Bench,
     wanted::{Counts, USER_TO_SHOP},
 };
 

@@ -43,6 +43,8 @@ pub enum Step {
     /// Closes with a reset (`SO_LINGER` 0); the last step.
     Reset,
     Pause(Duration),
+    /// These steps, this many times.
+    Repeat(u32, Vec<Step>),
     /// Waits for [`Peer::meet`] and [`Peer::go_on`].
     Meet,
 }
@@ -233,6 +235,11 @@ fn take(stream: &mut TcpStream, step: &Step) -> Result<()> {
         Step::FinishSending => stream.shutdown(Shutdown::Write)?,
         Step::Reset => setsockopt(stream, Linger, &libc::linger { l_onoff: 1, l_linger: 0 })?,
         Step::Pause(duration) => thread::sleep(*duration),
+        Step::Repeat(times, steps) => {
+            for number in 0..*times {
+                steps.iter().try_for_each(|step| take(stream, step)).with_context(|| format!("time {number}"))?;
+            }
+        }
         Step::Meet => {
             println!("{MET}");
             read_line()?;

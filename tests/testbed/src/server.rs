@@ -83,12 +83,16 @@ pub struct Options {
     pub listen: Listen,
     /// `/api/pay` and `/api/cart` fail; everything else, and so a readiness probe, is fine.
     pub faulty: bool,
+    /// Processes that serve (nginx only).
+    pub workers: u8,
+    /// Whether each response is written to a log, from which [`Server::responses`] comes (nginx only).
+    pub access_log: bool,
 }
 
 impl Options {
     /// Without fault, dual-stack, port 8080.
     pub fn new(kind: Kind) -> Self {
-        Self { kind, port: 8080, listen: Listen::DualStack, faulty: false }
+        Self { kind, port: 8080, listen: Listen::DualStack, faulty: false, workers: 2, access_log: true }
     }
 }
 
@@ -174,9 +178,13 @@ fn nginx(dir: &TempDir, options: Options) -> Result<Command> {
         Listen::Deferred => format!("[::]:{port} ipv6only=off deferred"),
     };
     let (pay, cart) = if options.faulty { ("return 500", "return 444") } else { ("return 200 ok", "return 200 ok") };
+    let access_log =
+        if options.access_log { format!("{}/access.log status", path.display()) } else { "off".to_owned() };
     let config = include_str!("server/nginx.conf")
         .replace("@DIR@", &path.display().to_string())
         .replace("@LISTEN@", &listen)
+        .replace("@WORKERS@", &options.workers.to_string())
+        .replace("@ACCESS_LOG@", &access_log)
         .replace("@PAY@", pay)
         .replace("@CART@", cart);
     fs::write(path.join("nginx.conf"), config)?;

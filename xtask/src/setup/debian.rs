@@ -1,4 +1,4 @@
-//! System packages of the demo and the tests: real servers, a real Prometheus, what makes a control plane. On Debian and
+//! System packages of the demo, the benchmarks and the tests: real servers, a real Prometheus, what makes a control plane. On Debian and
 //! its derivatives they are installed by `apt-get`, without letting any package start its service.
 
 use std::fs;
@@ -24,17 +24,19 @@ struct Tool {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needed {
-    ByDemoAndTests,
+    ByAll,
+    ByBenchmarks,
     /// By the tests, and by a demo with a real API server.
     WithControlPlane,
     ByTests,
 }
 
 const TOOLS: &[Tool] = &[
-    Tool { program: "ip", package: "iproute2", needed: Needed::ByDemoAndTests },
-    Tool { program: "nginx", package: "nginx-light", needed: Needed::ByDemoAndTests },
-    Tool { program: "python3", package: "python3", needed: Needed::ByDemoAndTests },
-    Tool { program: "ps", package: "procps", needed: Needed::ByDemoAndTests },
+    Tool { program: "ip", package: "iproute2", needed: Needed::ByAll },
+    Tool { program: "nginx", package: "nginx-light", needed: Needed::ByAll },
+    Tool { program: "python3", package: "python3", needed: Needed::ByAll },
+    Tool { program: "ps", package: "procps", needed: Needed::ByAll },
+    Tool { program: "wrk", package: "wrk", needed: Needed::ByBenchmarks },
     Tool { program: "etcd", package: "etcd-server", needed: Needed::WithControlPlane },
     Tool { program: "kubectl", package: "kubernetes-client", needed: Needed::WithControlPlane },
     Tool { program: "node", package: "nodejs", needed: Needed::ByTests },
@@ -91,11 +93,12 @@ impl Tool {
         match purpose {
             Purpose::Build => false,
             Purpose::Demo => match self.needed {
-                Needed::ByDemoAndTests => true,
+                Needed::ByAll => true,
                 Needed::WithControlPlane => control_plane,
-                Needed::ByTests => false,
+                Needed::ByBenchmarks | Needed::ByTests => false,
             },
-            Purpose::Test => true,
+            Purpose::Bench => matches!(self.needed, Needed::ByAll | Needed::ByBenchmarks),
+            Purpose::Test => self.needed != Needed::ByBenchmarks,
         }
     }
 }
@@ -181,7 +184,9 @@ mod tests {
         assert!(packages(Purpose::Build, true).is_empty(), "a build needs no package");
         assert!(!packages(Purpose::Demo, false).contains(&"etcd-server"), "a demo from a pods file needs no etcd");
         assert!(packages(Purpose::Demo, true).contains(&"etcd-server"), "a demo with an API server does");
-        assert_eq!(packages(Purpose::Test, false).len(), TOOLS.len(), "the tests need everything");
+        assert!(packages(Purpose::Bench, true).contains(&"wrk"), "benchmarks load a server with it");
+        assert!(!packages(Purpose::Test, true).contains(&"wrk"), "tests have a load generator of their own");
+        assert_eq!(packages(Purpose::Test, false).len(), TOOLS.len() - 1, "the tests need everything else");
     }
 
     #[test]
