@@ -13,9 +13,9 @@ use rollout_probe_common::{
 
 use crate::{
     count::{self, Counters},
-    maps::{HANDOFF, PROBES},
+    maps::HANDOFF,
     packet::{mapped, now},
-    socket,
+    probe, socket,
 };
 
 /// `AF_INET`.
@@ -43,16 +43,15 @@ pub(crate) fn established(ctx: &SockOpsContext, opened: Role) {
     if flow.live != 0 {
         return;
     }
-    let is_probe = opened == Role::SERVER && claim_probe(ctx);
-    flow.open(opened, if is_probe { Origin::PROBE } else { Origin::TRAFFIC }, rx, tx);
+    flow.open(opened, Origin::TRAFFIC, rx, tx);
     if opened == Role::SERVER {
         claim_handoff(ctx, flow, rx);
     }
 }
 
-/// Whether a prober of this node opened this connection. The note is taken away: the tuple may come back as something else.
+/// Whether a prober of this node opened this connection.
 #[inline(always)]
-fn claim_probe(ctx: &SockOpsContext) -> bool {
+fn is_probe(ctx: &SockOpsContext) -> bool {
     // All fields are read, volatile, before the choice: else the compiler makes the choice first, of an address, and reads
     // through that ("dereference of modified ctx ptr disallowed").
     macro_rules! field {
@@ -70,12 +69,7 @@ fn claim_probe(ctx: &SockOpsContext) -> bool {
     let inet6 = (address!(remote_ip6), address!(local_ip6));
     let (client, server) = if ctx.family() == INET { inet } else { inet6 };
     let key = ProbeKey { client, server, client_port: remote_port(ctx), server_port: ctx.local_port() as u16 };
-    // SAFETY: the value is a plain byte that is not read further.
-    if unsafe { PROBES.get(&key) }.is_none() {
-        return false;
-    }
-    let _gone_already = PROBES.remove(&key);
-    true
+    probe::claim(&key)
 }
 
 /// The remote port is in network byte order, the local one in the host's (`struct bpf_sock_ops` in `linux/bpf.h`).
@@ -98,6 +92,10 @@ fn claim_handoff(ctx: &SockOpsContext, flow: &mut Flow, rx: u32) {
         || now().wrapping_sub(handoff.at_ns) > HANDOFF_NS
     {
         return;
+    }
+    // That packet left the note that this end's first packet looks for otherwise.
+    if is_probe(ctx) {
+        flow.origin = Origin::PROBE;
     }
     let segment = Segment { seq: rx, len, fin: handoff.fin != 0 };
     let mut kept = Kept { handoff };

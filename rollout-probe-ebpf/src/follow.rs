@@ -1,9 +1,6 @@
 //! One packet through its connection's state.
 
-use aya_ebpf::{
-    bindings::{__sk_buff, bpf_sock},
-    helpers::generated::bpf_skb_load_bytes,
-};
+use aya_ebpf::{bindings::__sk_buff, helpers::generated::bpf_skb_load_bytes};
 use rollout_probe_common::{
     abi::{Handoff, PendingReset},
     flow::{Direction, Flow, Path, Segment, state},
@@ -18,9 +15,9 @@ use crate::{
     bound,
     count::{self, Counters},
     frame,
-    maps::{HANDOFF, PROBERS, PROBES, RESETS},
-    packet::{self, Bytes, Skb},
-    plain, socket,
+    maps::{HANDOFF, RESETS},
+    packet::{self, Bytes, Headers, Skb},
+    plain, probe, socket,
 };
 
 /// Says what became of the packet.
@@ -33,46 +30,54 @@ pub(crate) fn packet(skb: Skb, direction: Direction) -> Packet {
 
 #[inline(always)]
 fn try_packet(skb: Skb, direction: Direction) -> Result<Packet, Packet> {
-    let sk = socket::full(skb.0)?;
-    // A raw pointer, read anew after each call: the global functions below change what it points to.
-    let flow = match socket::find(sk) {
-        Some(flow) => flow,
-        None => older(skb, sk, direction)?,
-    };
     let headers = skb.headers()?;
+    // Before anything is looked up: these are up to half of all packets, and the state has nothing to learn from them.
+    if headers.len == 0 && headers.tcp.flags & (FIN | RST | SYN) == 0 {
+        return Ok(Packet::BARE_ACK);
+    }
+    // A raw pointer, read anew after each call: the global functions below change what it points to.
+    let flow = match socket::flow_of(skb.0) {
+        Ok(flow) => flow,
+        Err(Packet::NO_STORAGE) => older(skb, &headers, direction)?,
+        Err(what) => return Err(what),
+    };
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
-    let is_known = unsafe { (*flow).counted != 0 && (*flow).cgroup != 0 };
-    if !is_known {
-        let what = direction as u32 | u32::from(headers.tcp.flags & RST) << 8;
-        first_packet(skb.0, headers.version, headers.tcp.ports, what);
+    if unsafe { (*flow).cgroup == 0 || is_to_be_counted(&*flow, direction, headers.tcp.flags) } {
+        let what = direction as u32 | u32::from(headers.tcp.flags) << 8;
+        first_packet(skb.0, headers.at, what);
     }
     if headers.tcp.flags & RST != 0 {
         reset(skb.0, direction as u32);
         return Ok(Packet::FOLLOWED);
     }
     let fin = headers.tcp.flags & FIN;
-    if headers.len == 0 && fin == 0 {
-        return Ok(Packet::BARE_ACK);
-    }
     // SAFETY: as above.
     if unsafe { (*flow).state } == state::OPAQUE {
         return Ok(Packet::OPAQUE);
     }
     let segment = Segment { seq: headers.tcp.seq, len: headers.len, fin: fin != 0 };
     // SAFETY: as above.
-    if !unsafe { (*flow).is_content(direction, segment) } {
-        follow(skb.0, headers.payload, segment.seq, segment.len, direction as u32 | u32::from(fin) << 8);
+    if unsafe { (*flow).is_content(direction, segment) } {
+        return Ok(Packet::FOLLOWED);
     }
+    let mut bytes = Bytes { skb, start: headers.payload };
+    // SAFETY: as above.
+    if unsafe { (*flow).quick(direction, segment, &mut bytes, &mut Counters) } == Path::Framed {
+        frame::frame(skb.0, headers.payload, segment.seq, segment.len, direction as u32);
+    }
+    // SAFETY: as above.
+    unsafe { (*flow).finish(direction, segment, &mut Counters) };
     Ok(Packet::FOLLOWED)
 }
 
 /// A socket without state: listening or in the handshake, or a connection older than the programs.
 #[inline(always)]
-fn older(skb: Skb, sk: *mut bpf_sock, direction: Direction) -> Result<*mut Flow, Packet> {
+fn older(skb: Skb, headers: &Headers, direction: Direction) -> Result<*mut Flow, Packet> {
+    let sk = socket::full(skb.0)?;
     // SAFETY: a full socket of the program's context.
     let state = unsafe { (*sk).state };
     if state == socket::LISTEN && direction == Direction::Ingress {
-        hand_off(skb)?;
+        hand_off(skb, headers)?;
     }
     if !socket::is_connected(state) {
         return Err(Packet::NO_CONNECTION);
@@ -88,8 +93,7 @@ fn older(skb: Skb, sk: *mut bpf_sock, direction: Direction) -> Result<*mut Flow,
 
 /// Keeps payload that reaches the listening socket for the connection that is being set up.
 #[inline(always)]
-fn hand_off(skb: Skb) -> Result<(), Packet> {
-    let headers = skb.headers()?;
+fn hand_off(skb: Skb, headers: &Headers) -> Result<(), Packet> {
     let Some(handoff) = HANDOFF.get_ptr_mut(0) else { return Ok(()) };
     // SAFETY: this CPU's slot; softirqs do not nest, and nothing else writes it.
     let handoff: &mut Handoff = unsafe { &mut *handoff };
@@ -97,6 +101,7 @@ fn hand_off(skb: Skb) -> Result<(), Packet> {
     if headers.len == 0 {
         return Ok(());
     }
+    let (source, _) = skb.ports(headers.at)?;
     let n = bound::length::<BYTES>(if headers.len < BYTES { headers.len } else { BYTES });
     let mut words = [0_u64; 2];
     // SAFETY: at most BYTES bytes are written to a buffer of BYTES.
@@ -109,7 +114,7 @@ fn hand_off(skb: Skb) -> Result<(), Packet> {
     let syn = (headers.tcp.flags & SYN != 0) as u32;
     handoff.at_ns = packet::now();
     handoff.seq = headers.tcp.seq.wrapping_add(syn);
-    handoff.source = (headers.tcp.ports >> 16) as u16;
+    handoff.source = source;
     handoff.fin = (headers.tcp.flags & FIN != 0) as u8;
     handoff.len = headers.len;
     Ok(())
@@ -119,38 +124,26 @@ fn hand_off(skb: Skb) -> Result<(), Packet> {
 // call costs its caller one instruction. All in one function they are over the limit of 1,000,000. Arguments can
 // only be the context and scalars (Linux 5.10), so each looks the connection up again.
 
-/// Takes the payload at `start` through the connection's state. `what` is the direction, and [`FIN`] in the second byte.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub(crate) extern "C" fn follow(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, what: u32) -> u32 {
-    if quick(skb, start, seq, len, what & 1) != 0 {
-        frame::frame(skb, start, seq, len, what & 1);
+/// Whether a packet that is no bare ACK is the one that counts its connection. An accepted connection is counted by the first
+/// such packet inwards, a connecting one by the first outwards, so that only one of the two programs counts, whatever runs at the
+/// same time. The exceptions are ends before that: a reset, and a server's FIN, after which the peer's FIN may come to a socket in
+/// `TIME_WAIT`, which has no state.
+#[inline(always)]
+fn is_to_be_counted(flow: &Flow, direction: Direction, flags: u8) -> bool {
+    if flow.counted != 0 || flow.opened == Role::UNKNOWN {
+        return false;
     }
-    let Ok(flow) = socket::flow_of(skb) else { return 0 };
-    let segment = Segment { seq, len, fin: what >> 8 != 0 };
-    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
-    unsafe { (*flow).finish(socket::direction_of(what), segment, &mut Counters) };
-    1
+    match direction {
+        Direction::Ingress => flow.opened == Role::SERVER || flags & RST != 0,
+        Direction::Egress => flow.opened == Role::CLIENT || flags & (FIN | RST) != 0,
+    }
 }
 
-/// The short way; 1 when the packet needs the long one.
+/// Counts the connection, finds its cgroup and whether it is a prober's. The TCP header is at `at`, `what` is the direction,
+/// and the TCP flags in the second byte.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn quick(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, direction: u32) -> u32 {
-    let Ok(flow) = socket::flow_of(skb) else { return 0 };
-    let segment = Segment { seq, len, fin: false };
-    let mut bytes = Bytes { skb: Skb(skb), start };
-    // SAFETY: socket storage of the packet's own socket, alive while the program runs.
-    let path = unsafe { (*flow).quick(socket::direction_of(direction), segment, &mut bytes, &mut Counters) };
-    (path == Path::Framed) as u32
-}
-
-/// Counts the connection and finds its cgroup. An accepted connection is counted by its first packet inwards, a connecting one by
-/// its first packet outwards (the handshake's last ACK), so that only one of the two programs counts, whatever runs at the same
-/// time. The exception is a server that resets at once: nothing ever comes in. `what` is the direction, and [`RST`] in the second byte.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, version: u32, ports: u32, what: u32) -> u32 {
+pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, at: u32, what: u32) -> u32 {
     let Ok(flow) = socket::flow_of(skb) else { return 0 };
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
     let flow = unsafe { &mut *flow };
@@ -158,19 +151,19 @@ pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, version: u32, ports: 
     if flow.cgroup == 0 {
         flow.cgroup = skb.cgroup();
     }
-    let counts = match socket::direction_of(what) {
-        Direction::Ingress => flow.opened == Role::SERVER,
-        Direction::Egress => flow.opened == Role::CLIENT || what >> 8 != 0,
-    };
-    if flow.counted != 0 || flow.opened == Role::UNKNOWN || !counts {
+    let direction = socket::direction_of(what);
+    if !is_to_be_counted(flow, direction, (what >> 8) as u8) {
         return 0;
     }
     flow.counted = 1;
-    // SAFETY: the value is a plain byte that is not read further.
-    if flow.opened == Role::CLIENT && unsafe { PROBERS.get(&flow.cgroup) }.is_some() {
+    if direction == Direction::Ingress && flow.opened == Role::SERVER {
+        if skb.probe_key(at).is_ok_and(|key| probe::claim(&key)) {
+            flow.origin = Origin::PROBE;
+        }
+    } else if direction == Direction::Egress && flow.opened == Role::CLIENT && probe::is_prober(flow.cgroup) {
         flow.origin = Origin::PROBE;
-        if let Ok(key) = skb.probe_key(version, ports) {
-            let _lru_always_has_room = PROBES.insert(&key, &1, 0);
+        if let Ok(key) = skb.probe_key(at) {
+            probe::announce(&key);
         }
     }
     count::connection(flow);

@@ -28,7 +28,7 @@ const OUTER: u32 = 64;
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn frame(skb: *mut __sk_buff, start: u32, seq: u32, len: u32, direction: u32) -> u32 {
-    let Ok(sk) = socket::full(skb) else { return 0 };
+    let Ok(sk) = socket::any(skb) else { return 0 };
     let Some(flow) = socket::find(sk) else { return 0 };
     let direction = socket::direction_of(direction);
     let Some(frames) = socket::make_frames(sk) else {
@@ -153,7 +153,7 @@ pub(crate) extern "C" fn frame_event(skb: *mut __sk_buff, direction: u32, event:
 
 #[inline(always)]
 fn both(skb: *mut __sk_buff) -> Result<(*mut Flow, *mut Frames), Packet> {
-    let sk = socket::full(skb)?;
+    let sk = socket::any(skb)?;
     match (socket::find(sk), socket::find_frames(sk)) {
         (Some(flow), Some(frames)) => Ok((flow, frames)),
         _ => Err(Packet::NO_STORAGE),

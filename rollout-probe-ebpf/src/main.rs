@@ -26,6 +26,7 @@ mod frame;
 mod maps;
 mod packet;
 mod plain;
+mod probe;
 mod socket;
 
 use aya_ebpf::{
