@@ -54,6 +54,18 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// As [`run`], without a word while all is well.
+pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+    let output =
+        command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output);
+    let output = output.with_context(|| format!("cannot start `{}`", shown(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{}` failed: {}: {}", shown(command), output.status, said.trim());
+    }
+    Ok(())
+}
+
 /// What a command prints, or `None` when it cannot be started or fails.
 pub(crate) fn output_of(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;

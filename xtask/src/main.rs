@@ -12,6 +12,7 @@ mod lint;
 mod privileged;
 mod setup;
 mod test;
+mod vm;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,6 +53,15 @@ enum Verb {
         #[arg(value_enum)]
         stages: Vec<test::Stage>,
     },
+    /// The privileged tests on other kernels, in QEMU
+    Vm {
+        /// All of them if none is named
+        #[arg(value_enum)]
+        kernels: Vec<vm::Series>,
+        /// Passed on to the tests: names, or flags of libtest
+        #[arg(last = true)]
+        filter: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -61,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Bench { args } => bench::run(&args).map(|never| match never {}),
         Verb::Lint => lint::run(),
         Verb::Test { stages } => test::run(&stages),
+        Verb::Vm { kernels, filter } => vm::run(&kernels, &filter),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

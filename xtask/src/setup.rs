@@ -17,6 +17,7 @@ pub(crate) enum Purpose {
     Demo,
     Bench,
     Test,
+    Vm,
 }
 
 pub(crate) fn run(purpose: Purpose) -> Result<()> {

@@ -29,6 +29,8 @@ enum Needed {
     /// By the tests, and by a demo with a real API server.
     WithControlPlane,
     ByTests,
+    /// By the tests on other kernels, beside what all tests need.
+    ByVm,
 }
 
 const TOOLS: &[Tool] = &[
@@ -44,6 +46,9 @@ const TOOLS: &[Tool] = &[
     Tool { program: "bpftool", package: "bpftool", needed: Needed::ByTests },
     Tool { program: "curl", package: "curl", needed: Needed::ByTests },
     Tool { program: "xz", package: "xz-utils", needed: Needed::ByTests },
+    Tool { program: "qemu-system-x86_64", package: "qemu-system-x86", needed: Needed::ByVm },
+    Tool { program: "busybox", package: "busybox-static", needed: Needed::ByVm },
+    Tool { program: "strip", package: "binutils", needed: Needed::ByVm },
 ];
 
 /// By the convention of kubebuilder's envtest it names the directory of a control plane's programs.
@@ -95,10 +100,11 @@ impl Tool {
             Purpose::Demo => match self.needed {
                 Needed::ByAll => true,
                 Needed::WithControlPlane => control_plane,
-                Needed::ByBenchmarks | Needed::ByTests => false,
+                Needed::ByBenchmarks | Needed::ByTests | Needed::ByVm => false,
             },
             Purpose::Bench => matches!(self.needed, Needed::ByAll | Needed::ByBenchmarks),
-            Purpose::Test => self.needed != Needed::ByBenchmarks,
+            Purpose::Test => !matches!(self.needed, Needed::ByBenchmarks | Needed::ByVm),
+            Purpose::Vm => matches!(self.needed, Needed::ByAll | Needed::ByTests | Needed::ByVm),
         }
     }
 }
@@ -186,7 +192,14 @@ mod tests {
         assert!(packages(Purpose::Demo, true).contains(&"etcd-server"), "a demo with an API server does");
         assert!(packages(Purpose::Bench, true).contains(&"wrk"), "benchmarks load a server with it");
         assert!(!packages(Purpose::Test, true).contains(&"wrk"), "tests have a load generator of their own");
-        assert_eq!(packages(Purpose::Test, false).len(), TOOLS.len() - 1, "the tests need everything else");
+        assert!(!packages(Purpose::Test, true).contains(&"qemu-system-x86"), "only other kernels are emulated");
+        let others = ["wrk", "qemu-system-x86", "busybox-static", "binutils"].len();
+        assert_eq!(packages(Purpose::Test, false).len(), TOOLS.len() - others, "the tests need everything else");
+        let vm = packages(Purpose::Vm, true);
+        assert!(
+            vm.contains(&"qemu-system-x86") && !vm.contains(&"etcd-server"),
+            "other kernels need no cluster: {vm:?}"
+        );
     }
 
     #[test]
