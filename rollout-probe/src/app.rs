@@ -23,15 +23,16 @@ use crate::{
     cgroup_fs::{self, CgroupEvent},
     cluster,
     config::{Config, PodSource},
+    index::Index,
     kernel::Probe,
+    naming::Naming,
     node::Node,
+    pod_record::PodRecord,
     pods::PodEvent,
     pods_file,
-    series::NodeCollector,
+    series::{NodeCollector, SERIES_PER_CONTAINER},
 };
 
-/// How long a deleted pod's series stay.
-const POD_GRACE: Duration = Duration::from_mins(5);
 /// How long the counters of a removed cgroup stay in the kernel: its last sockets may outlive it.
 const CGROUP_GRACE: Duration = Duration::from_mins(1);
 /// How often what is over is cleaned up. Nothing is lost between two rounds.
@@ -46,6 +47,7 @@ struct App {
     node: Arc<Mutex<Node>>,
     probe: Mutex<Probe>,
     probers: Vec<String>,
+    pod_grace: Duration,
     registry: Registry,
 }
 
@@ -102,18 +104,19 @@ async fn signalled() -> Result<()> {
 
 /// Where the pods come from, checked as far as it can be before anything is attached.
 enum Source {
-    Api { client: kube::Client, node: String },
-    File { path: PathBuf, node: Option<String>, first: Vec<crate::index::PodRecord> },
+    Api { client: kube::Client, node: String, naming: Naming },
+    File { path: PathBuf, node: Option<String>, naming: Naming, first: Vec<PodRecord> },
 }
 
 async fn start_source(config: &Config) -> Result<Source> {
+    let naming = config.naming.clone();
     Ok(match &config.pods {
         PodSource::Api { node, kubeconfig } => {
-            Source::Api { client: cluster::client(kubeconfig.as_deref()).await?, node: node.clone() }
+            Source::Api { client: cluster::client(kubeconfig.as_deref()).await?, node: node.clone(), naming }
         }
         PodSource::File(path) => {
-            let first = pods_file::read(path, config.node.as_deref())?;
-            Source::File { path: path.clone(), node: config.node.clone(), first }
+            let first = pods_file::read(path, config.node.as_deref(), &naming)?;
+            Source::File { path: path.clone(), node: config.node.clone(), naming, first }
         }
     })
 }
@@ -121,10 +124,10 @@ async fn start_source(config: &Config) -> Result<Source> {
 impl Source {
     async fn run(self, pods: mpsc::Sender<PodEvent>) -> Result<()> {
         let ended = match self {
-            Self::Api { client, node } => cluster::watch(client, &node, pods).await,
-            Self::File { path, node, first } => {
+            Self::Api { client, node, naming } => cluster::watch(client, &node, &naming, pods).await,
+            Self::File { path, node, naming, first } => {
                 let _closed_is_found_below = pods.send(PodEvent::Reset(first)).await;
-                pods_file::watch(path, node, pods).await
+                pods_file::watch(path, node, naming, pods).await
             }
         };
         Err(anyhow!("the source of pods ended: {ended:?}"))
@@ -163,12 +166,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl App {
     fn new(config: &Config, probe: Probe) -> Self {
-        let mut node = Node { name: config.node.clone().unwrap_or_default(), ..Node::default() };
+        let mut node = Node {
+            name: config.node.clone().unwrap_or_default(),
+            index: Index::with_limit(config.max_series / SERIES_PER_CONTAINER),
+            aggregated: !config.naming.keep_pod,
+            ..Node::default()
+        };
         node.health.hooks = probe.hooks().clone();
         let node = Arc::new(Mutex::new(node));
         let mut registry = Registry::default();
         registry.register_collector(Box::new(NodeCollector(Arc::clone(&node))));
-        Self { node, probe: Mutex::new(probe), probers: config.probe_cgroups.clone(), registry }
+        let (probers, pod_grace) = (config.probe_cgroups.clone(), config.pod_grace);
+        Self { node, probe: Mutex::new(probe), probers, pod_grace, registry }
     }
 
     /// The one line of the start that says what is on and what is not.
@@ -187,7 +196,8 @@ impl App {
         let node = &mut *node;
         let now = Instant::now();
         match event {
-            PodEvent::Apply(record) => node.index.apply(record),
+            PodEvent::Apply(record) => node.index.apply(*record, now),
+            PodEvent::Owner(uid, facts) => node.index.owner_known(&uid, facts),
             PodEvent::Delete(uid) => node.index.delete(&uid, now),
             PodEvent::Reset(records) => {
                 tracing::info!(pods = records.len(), "pods listed");
@@ -258,8 +268,9 @@ impl App {
         let (tallies, codes) = {
             let mut node = lock(&self.node);
             let node = &mut *node;
+            node.totals(now); // errors are noticed also when nobody scrapes
             let forgettable = node.ledger.retire(now, CGROUP_GRACE, &node.index);
-            if !node.index.expire(now, POD_GRACE).is_empty() {
+            if node.index.expire(now, self.pod_grace) {
                 node.ledger.drop_series_without_pod(&node.index);
             }
             forgettable

@@ -3,6 +3,8 @@
 //! Of each object only a [`PodRecord`] is kept; the watch itself keeps none. Errors are counted by stage and retried with
 //! backoff and jitter for ever: counting does not wait for the API.
 
+mod owners;
+
 use std::path::Path;
 
 use futures::{StreamExt as _, pin_mut};
@@ -15,9 +17,9 @@ use kube::{
 use tokio::sync::mpsc;
 
 use crate::{
-    cgroup::PodUid,
     health::WatchError,
-    index::PodRecord,
+    naming::Naming,
+    pod_record::PodRecord,
     pods::{PodEvent, Stopped},
 };
 
@@ -55,41 +57,64 @@ async fn from_file(path: &Path) -> Result<Config, ClusterError> {
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(named)
 }
 
-/// Watches the pods of `node` until nobody listens.
-pub async fn watch(client: Client, node: &str, pods: mpsc::Sender<PodEvent>) -> Result<(), Stopped> {
+/// Watches the pods of `node`, and asks for their owners, until nobody listens.
+pub async fn watch(client: Client, node: &str, naming: &Naming, pods: mpsc::Sender<PodEvent>) -> Result<(), Stopped> {
+    let (questions, asked) = mpsc::channel(owners::QUEUE);
+    let owners = owners::answer(client.clone(), asked, pods.clone());
+    let pods = watch_pods(client, node, naming, pods, questions);
+    tokio::try_join!(owners, pods).map(|_both_ended| ())
+}
+
+async fn watch_pods(
+    client: Client,
+    node: &str,
+    naming: &Naming,
+    pods: mpsc::Sender<PodEvent>,
+    questions: mpsc::Sender<owners::Question>,
+) -> Result<(), Stopped> {
     let api: Api<Pod> = Api::all(client);
     let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     let stream = watcher(api, config).default_backoff();
     pin_mut!(stream);
     let mut listed = Vec::new();
     while let Some(event) = stream.next().await {
-        if let Some(event) = digest(event, &mut listed) {
-            pods.send(event).await.map_err(|_closed| Stopped)?;
+        let Some(event) = digest(event, naming, &mut listed) else { continue };
+        let records = match &event {
+            PodEvent::Apply(record) => std::slice::from_ref(&**record),
+            PodEvent::Reset(records) => records,
+            _ => &[],
+        };
+        // A question that finds no room is asked again with the pod's next change.
+        let asking: Vec<_> = records.iter().filter_map(owners::Question::about).collect();
+        pods.send(event).await.map_err(|_closed| Stopped)?;
+        for question in asking {
+            let _asked_or_later = questions.try_send(question);
         }
     }
     Ok(())
 }
 
 /// Turns a watch event into one of ours; a list comes in pieces and is collected in `listed`.
-fn digest(event: watcher::Result<watcher::Event<Pod>>, listed: &mut Vec<PodRecord>) -> Option<PodEvent> {
+fn digest(
+    event: watcher::Result<watcher::Event<Pod>>,
+    naming: &Naming,
+    listed: &mut Vec<PodRecord>,
+) -> Option<PodEvent> {
+    let record = |pod| PodRecord::from_pod(pod, naming);
     match event {
         Ok(watcher::Event::Init) => {
             listed.clear();
             None
         }
         Ok(watcher::Event::InitApply(pod)) => {
-            listed.extend(PodRecord::from_pod(&pod));
+            listed.extend(record(&pod));
             None
         }
         Ok(watcher::Event::InitDone) => Some(PodEvent::Reset(std::mem::take(listed))),
-        Ok(watcher::Event::Apply(pod)) => PodRecord::from_pod(&pod).map(PodEvent::Apply),
-        Ok(watcher::Event::Delete(pod)) => PodRecord::from_pod(&pod).map(|pod| PodEvent::Delete(uid(pod))),
+        Ok(watcher::Event::Apply(pod)) => record(&pod).map(|pod| PodEvent::Apply(Box::new(pod))),
+        Ok(watcher::Event::Delete(pod)) => record(&pod).map(|pod| PodEvent::Delete(pod.uid)),
         Err(error) => Some(PodEvent::Error(stage(&error), error.into())),
     }
-}
-
-fn uid(pod: PodRecord) -> PodUid {
-    pod.uid
 }
 
 fn stage(error: &watcher::Error) -> WatchError {

@@ -1,10 +1,12 @@
 //! From flags and environment to a checked configuration. Every fault is reported at once, with its value.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::cgroup::DEFAULT_PROBERS;
+use k8s_openapi::jiff::SignedDuration;
+
+use crate::{cgroup::DEFAULT_PROBERS, naming::Naming, selector::Selector, series::SERIES_PER_CONTAINER};
 
 /// Per-revision HTTP error metrics from every pod of this node, counted in the kernel.
 #[derive(Debug, Parser)]
@@ -43,6 +45,24 @@ pub struct RunArgs {
     /// A cgroup path component whose processes are health probers; may be given more than once [default: the kubelet's usual ones].
     #[arg(long, value_name = "NAME")]
     pub probe_cgroup: Vec<String>,
+    /// Which of the labels `pod` and `container` series have. Without them they add up per revision.
+    #[arg(long, env = "LABELS", value_name = "NAME,..", value_delimiter = ',', default_value = "pod,container")]
+    pub labels: Vec<String>,
+    /// Series only for pods in these namespaces.
+    #[arg(long, env = "NAMESPACES", value_name = "NAME,..", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+    /// No series for pods in these namespaces.
+    #[arg(long, env = "EXCLUDE_NAMESPACES", value_name = "NAME,..", value_delimiter = ',')]
+    pub exclude_namespaces: Vec<String>,
+    /// Series only for pods with such labels, as `kubectl --selector` takes them.
+    #[arg(long, env = "POD_SELECTOR", value_name = "SELECTOR", default_value = "")]
+    pub pod_selector: String,
+    /// About how many series there may be: pods beyond that share one set of them.
+    #[arg(long, env = "MAX_SERIES", value_name = "COUNT", default_value = "200000")]
+    pub max_series: String,
+    /// How long the series of a deleted pod stay.
+    #[arg(long, env = "POD_GRACE", value_name = "DURATION", default_value = "5m")]
+    pub pod_grace: String,
     /// `text` or `json`.
     #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: String,
@@ -84,6 +104,12 @@ pub struct Config {
     pub pods: PodSource,
     /// Path components of probers.
     pub probe_cgroups: Vec<String>,
+    /// Which pods get series, with which labels.
+    pub naming: Naming,
+    /// About how many series there may be.
+    pub max_series: usize,
+    /// How long the series of a deleted pod stay.
+    pub pod_grace: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -106,10 +132,22 @@ impl Config {
         let node = check_node(args.node_name, &mut faults);
         let pods = check_pods(node.as_deref(), args.kubeconfig, args.pods_file, &mut faults);
         let probe_cgroups = check_probers(args.probe_cgroup, &mut faults);
+        let max_series = check_max_series(&args.max_series, &mut faults);
+        let pod_grace = check_grace(&args.pod_grace, &mut faults);
+        let naming =
+            check_naming(args.labels, args.namespaces, args.exclude_namespaces, &args.pod_selector, &mut faults);
         match (metrics_addr, pods) {
-            (Ok(metrics_addr), Some(pods)) if faults.is_empty() => {
-                Ok(Self { node, metrics_addr, cgroup_root: args.cgroup_root, pods, probe_cgroups, log_format })
-            }
+            (Ok(metrics_addr), Some(pods)) if faults.is_empty() => Ok(Self {
+                node,
+                metrics_addr,
+                cgroup_root: args.cgroup_root,
+                pods,
+                probe_cgroups,
+                naming,
+                max_series,
+                pod_grace,
+                log_format,
+            }),
             _ => Err(faults),
         }
     }
@@ -161,13 +199,53 @@ fn check_probers(given: Vec<String>, faults: &mut Vec<String>) -> Vec<String> {
     if given.is_empty() { DEFAULT_PROBERS.map(str::to_owned).into() } else { given }
 }
 
+fn check_max_series(given: &str, faults: &mut Vec<String>) -> usize {
+    given.parse().ok().filter(|count| *count >= SERIES_PER_CONTAINER).unwrap_or_else(|| {
+        faults.push(format!("--max-series `{given}` is not a number of {SERIES_PER_CONTAINER} or more"));
+        0
+    })
+}
+
+fn check_grace(given: &str, faults: &mut Vec<String>) -> Duration {
+    let duration = given.parse::<SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+    duration.unwrap_or_else(|| {
+        faults.push(format!("--pod-grace `{given}` is not a duration, such as 5m or 90s"));
+        Duration::ZERO
+    })
+}
+
+fn check_naming(
+    labels: Vec<String>,
+    namespaces: Vec<String>,
+    excluded_namespaces: Vec<String>,
+    selector: &str,
+    faults: &mut Vec<String>,
+) -> Naming {
+    let not_empty = |names: Vec<String>| names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>();
+    let labels = not_empty(labels);
+    for label in labels.iter().filter(|label| !["pod", "container"].contains(&label.as_str())) {
+        faults.push(format!("--labels `{label}` is neither `pod` nor `container`: all other labels are always there"));
+    }
+    let selector = Selector::parse(selector).unwrap_or_else(|part| {
+        faults.push(format!("--pod-selector `{selector}` has a part that is no label selector: `{part}`"));
+        Selector::default()
+    });
+    Naming {
+        keep_pod: labels.iter().any(|label| label == "pod"),
+        keep_container: labels.iter().any(|label| label == "container"),
+        namespaces: not_empty(namespaces),
+        excluded_namespaces: not_empty(excluded_namespaces),
+        selector,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{path::PathBuf, time::Duration};
 
     use clap::Parser as _;
 
-    use super::{Cli, Command, Config, LogFormat, PodSource, RunArgs};
+    use super::{Cli, Command, Config, LogFormat, Naming, PodSource, RunArgs, Selector};
 
     fn args(flags: &[&str]) -> RunArgs {
         let Command::Run(args) =
@@ -196,15 +274,53 @@ mod tests {
     #[test]
     fn every_fault_is_reported_at_once_with_its_value() {
         let mut flags = args(&["--metrics-addr", "9478", "--log-format", "xml", "--probe-cgroup", "a/b"]);
+        flags.labels = vec!["pod".to_owned(), "uid".to_owned()];
+        flags.pod_selector = "app=web,=x".to_owned();
+        flags.max_series = "9".to_owned();
+        flags.pod_grace = "-5m".to_owned();
         flags.node_name = Some("Node A".to_owned());
         flags.pods_file = Some(PathBuf::from("p"));
         flags.kubeconfig = Some(PathBuf::from("k"));
         let faults = Config::check(flags).expect_err("all wrong");
-        for value in ["`9478`", "`xml`", "`a/b`", "`Node A`", "`p` and --kubeconfig `k`"] {
+        let wanted =
+            ["`9478`", "`xml`", "`a/b`", "`Node A`", "`p` and --kubeconfig `k`", "`uid`", "`=x`", "`9`", "`-5m`"];
+        for value in wanted {
             assert!(faults.iter().any(|fault| fault.contains(value)), "{value} in {faults:#?}");
         }
-        assert_eq!(faults.len(), 5);
+        assert_eq!(faults.len(), wanted.len());
         assert!(faults.iter().all(|fault| !fault.contains('\n')));
+    }
+
+    #[test]
+    fn what_gets_series_is_as_the_flags_say() {
+        let flags = args(&[
+            "--node-name",
+            "node-a",
+            "--labels",
+            "",
+            "--namespaces",
+            "shop,bank",
+            "--exclude-namespaces",
+            "kube-system",
+            "--pod-selector",
+            "app=web",
+            "--max-series",
+            "5000",
+            "--pod-grace",
+            "90s",
+        ]);
+        let config = Config::check(flags).expect("valid");
+        assert_eq!((config.max_series, config.pod_grace), (5000, Duration::from_secs(90)));
+        let expected = Naming {
+            keep_pod: false,
+            keep_container: false,
+            namespaces: vec!["shop".to_owned(), "bank".to_owned()],
+            excluded_namespaces: vec!["kube-system".to_owned()],
+            selector: Selector::parse("app=web").expect("valid"),
+        };
+        assert_eq!(config.naming, expected);
+        let default = Config::check(args(&["--node-name", "node-a"])).expect("valid");
+        assert_eq!((default.naming, default.pod_grace), (Naming::default(), Duration::from_mins(5)));
     }
 
     #[test]

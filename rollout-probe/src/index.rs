@@ -1,118 +1,153 @@
 //! Pure: the pods of this node, as far as counting needs them.
 //!
-//! Three verbs, `apply`, `delete` and `reset`, and a clock that is passed in. Of a pod object only a [`PodRecord`] is kept. A
-//! deleted pod stays for a grace time, so that its last errors are scraped under its name.
+//! Four verbs, `apply`, `delete`, `reset` and `owner_known`, and a clock that is passed in. A deleted pod stays for a grace time,
+//! so that its last errors are scraped under its name. A pod gets its name once: it is held back for a moment while its
+//! workload is looked up, rather than named twice, and a pod that came when there were too many stays in the overflow series.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-
 use crate::{
-    cgroup::{ContainerId, PodUid},
+    cgroup::PodUid,
     identity::{Identity, Labels},
-    revision,
+    pod_record::PodRecord,
+    revision::OwnerFacts,
 };
 
-/// Container ids remembered per pod: one a container and restart, the oldest go first.
-const CONTAINER_IDS: usize = 256;
+/// How long a pod waits for the API to say which workload it belongs to, before it is named by its direct owner.
+const OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is kept of a pod.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PodRecord {
-    /// What its cgroups are called by.
-    pub uid: PodUid,
-    /// `metadata.uid`, which differs for static pods.
-    pub object_uid: String,
-    /// The labels of its series.
-    pub identity: Identity,
-    /// Names of its containers that run for as long as the pod does: the app's and native sidecars.
-    pub containers: Vec<String>,
-    /// Ids of all its containers so far, with their names.
-    ids: VecDeque<(ContainerId, String)>,
-}
-
-impl PodRecord {
-    /// Takes what is needed from a pod object, which need not be complete; nothing when it has no uid.
-    pub fn from_pod(pod: &Pod) -> Option<Self> {
-        let meta = &pod.metadata;
-        let object_uid = meta.uid.clone()?;
-        let annotation = |key| meta.annotations.as_ref().and_then(|all| all.get(key));
-        // The kubelet names a static pod's cgroup by its configuration's hash, and the API object has another uid.
-        let uid = annotation("kubernetes.io/config.hash").unwrap_or(&object_uid);
-        let workload = revision::workload(meta);
-        let identity = Identity::new(Labels {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            pod: meta.name.clone().unwrap_or_default(),
-            workload: workload.name,
-            workload_kind: workload.kind,
-            revision: workload.revision,
-        });
-        let uid = PodUid::new(uid);
-        Some(Self { uid, object_uid, identity, containers: container_names(pod), ids: container_ids(pod) })
-    }
-
-    /// The name of the container with this id.
-    pub fn container(&self, id: &ContainerId) -> Option<&str> {
-        self.ids.iter().rev().find(|(known, _)| known == id).map(|(_, name)| name.as_str())
-    }
-
-    fn keep_ids_of(&mut self, older: Self) {
-        for (id, name) in older.ids.into_iter().rev() {
-            if self.container(&id).is_none() {
-                self.ids.push_front((id, name));
-            }
-        }
-        while self.ids.len() > CONTAINER_IDS {
-            self.ids.pop_front();
-        }
-    }
-}
-
-fn container_names(pod: &Pod) -> Vec<String> {
-    let Some(spec) = &pod.spec else { return Vec::new() };
-    let sidecars = spec.init_containers.iter().flatten();
-    let sidecars = sidecars.filter(|container| container.restart_policy.as_deref() == Some("Always"));
-    spec.containers.iter().chain(sidecars).map(|container| container.name.clone()).collect()
-}
-
-fn container_ids(pod: &Pod) -> VecDeque<(ContainerId, String)> {
-    let Some(status) = &pod.status else { return VecDeque::new() };
-    let all = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
-    all.into_iter().flatten().flatten().flat_map(ids_of).collect()
-}
-
-/// The ids in one container's status: the run before this one, and this one.
-fn ids_of(status: &ContainerStatus) -> impl Iterator<Item = (ContainerId, String)> {
-    let terminated = |state: &Option<k8s_openapi::api::core::v1::ContainerState>| {
-        state.as_ref()?.terminated.as_ref()?.container_id.clone()
-    };
-    let ids = [terminated(&status.last_state), terminated(&status.state), status.container_id.clone()];
-    ids.into_iter().flatten().filter_map(|id| Some((ContainerId::from_status(&id)?, status.name.clone())))
-}
+/// The `workload_kind` of the one series that all pods beyond the limit share.
+pub const OVERFLOW: &str = "overflow";
 
 /// A pod of the index.
 #[derive(Debug)]
 struct Entry {
     record: PodRecord,
     deleted: Option<Instant>,
+    overflow: bool,
+    /// Since when its workload's name is awaited.
+    unnamed: Option<Instant>,
+}
+
+/// Whether a pod has series, and under which name.
+#[derive(Debug)]
+pub enum Known<'a> {
+    /// Its own, or the overflow's.
+    Named(&'a PodRecord),
+    /// Not yet: see [`PodRecord::owner`].
+    Unnamed,
+    /// The operator wants none.
+    Excluded,
+    /// No such pod was heard of.
+    Unknown,
+}
+
+/// What is known of a revision.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Revision<'a> {
+    /// Of its app containers, joined by commas.
+    pub images: String,
+    /// As its controller counts, where the API says it.
+    pub number: Option<&'a str>,
+    /// When its first pod began here, in seconds since 1970.
+    pub first_seen: Option<i64>,
 }
 
 /// The pods of this node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Index {
     pods: HashMap<PodUid, Entry>,
+    /// What the API said of owners, by their uid.
+    owners: HashMap<String, OwnerFacts>,
+    /// When the first pod of each revision began here, in seconds since 1970.
+    first_seen: HashMap<Identity, i64>,
+    /// How many pairs of pod and container get series of their own.
+    limit: usize,
+    overflowed: u64,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::with_limit(usize::MAX)
+    }
 }
 
 impl Index {
+    /// With room for the series of this many containers.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { pods: HashMap::new(), owners: HashMap::new(), first_seen: HashMap::new(), limit, overflowed: 0 }
+    }
+
     /// A pod was added or changed.
-    pub fn apply(&mut self, mut record: PodRecord) {
-        if let Some(older) = self.pods.remove(&record.uid) {
-            record.keep_ids_of(older.record);
+    pub fn apply(&mut self, mut record: PodRecord, now: Instant) {
+        let (mut overflow, mut unnamed) = (false, None);
+        match self.pods.remove(&record.uid) {
+            Some(older) => {
+                record.identity = older.record.identity.clone();
+                (overflow, unnamed) = (older.overflow, older.unnamed);
+                if overflow {
+                    record.merge_containers();
+                }
+                record.keep_ids_of(older.record);
+            }
+            None if record.excluded => {}
+            None => {
+                unnamed = self.name(&mut record).then_some(now);
+                overflow = self.is_full_for(&record);
+                if overflow {
+                    self.overflowed += 1;
+                    record.identity = overflow_identity();
+                    record.merge_containers();
+                }
+            }
         }
-        self.pods.insert(record.uid.clone(), Entry { record, deleted: None });
+        if let Some(started) = record.started {
+            let first = self.first_seen.entry(revision_of(&record)).or_insert(started);
+            *first = started.min(*first);
+        }
+        self.pods.insert(record.uid.clone(), Entry { record, deleted: None, overflow, unnamed });
+    }
+
+    /// Takes over what is known of the owner; true when that has to be awaited.
+    fn name(&self, record: &mut PodRecord) -> bool {
+        let Some(owner) = &record.owner else { return false };
+        match self.owners.get(&owner.uid) {
+            Some(facts) => {
+                rename(record, facts);
+                false
+            }
+            None => !owner.is_certain,
+        }
+    }
+
+    fn is_full_for(&self, record: &PodRecord) -> bool {
+        let own = record.containers.iter().map(|container| (&record.identity, container));
+        let mut groups: HashSet<_> = own.collect();
+        for entry in self.pods.values().filter(|entry| !entry.record.excluded && !entry.overflow) {
+            groups.extend(entry.record.containers.iter().map(|container| (&entry.record.identity, container)));
+        }
+        groups.len() > self.limit
+    }
+
+    /// The API has said what it says of this owner, if only that it says nothing.
+    pub fn owner_known(&mut self, uid: &str, facts: OwnerFacts) {
+        for entry in self.pods.values_mut() {
+            if entry.record.owner.as_ref().is_some_and(|owner| owner.uid == uid)
+                && entry.unnamed.take().is_some()
+                && !entry.overflow
+            {
+                rename(&mut entry.record, &facts);
+            }
+        }
+        self.owners.insert(uid.to_owned(), facts);
+    }
+
+    /// What the API said of the owner with this uid; nothing as long as it has not been asked.
+    pub fn owner(&self, uid: &str) -> Option<&OwnerFacts> {
+        self.owners.get(uid)
     }
 
     /// A pod was deleted. It stays for the grace time.
@@ -124,9 +159,9 @@ impl Index {
 
     /// These are all the pods: any other is deleted.
     pub fn reset(&mut self, live: Vec<PodRecord>, now: Instant) {
-        let uids: Vec<PodUid> = live.iter().map(|record| record.uid.clone()).collect();
+        let uids: HashSet<PodUid> = live.iter().map(|record| record.uid.clone()).collect();
         for record in live {
-            self.apply(record);
+            self.apply(record, now);
         }
         for (uid, entry) in &mut self.pods {
             if !uids.contains(uid) {
@@ -135,26 +170,83 @@ impl Index {
         }
     }
 
-    /// Removes the pods that were deleted more than `grace` ago.
-    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<PodUid> {
-        let is_over = |entry: &Entry| entry.deleted.is_some_and(|deleted| now.duration_since(deleted) >= grace);
-        let gone: Vec<PodUid> =
-            self.pods.iter().filter(|(_, entry)| is_over(entry)).map(|(uid, _)| uid.clone()).collect();
-        for uid in &gone {
-            self.pods.remove(uid);
+    /// Names the pods that have waited long enough, and removes those that were deleted more than `grace` ago; true when any was.
+    pub fn expire(&mut self, now: Instant, grace: Duration) -> bool {
+        for entry in self.pods.values_mut() {
+            entry.unnamed.take_if(|since| now.duration_since(*since) >= OWNER_TIMEOUT);
         }
-        gone
+        let before = self.pods.len();
+        self.pods.retain(|_, entry| entry.deleted.is_none_or(|deleted| now.duration_since(deleted) < grace));
+        let owners = self.pods.values().filter_map(|entry| entry.record.owner.as_ref());
+        let needed: HashSet<&str> = owners.map(|owner| owner.uid.as_str()).collect();
+        self.owners.retain(|uid, _| needed.contains(uid.as_str()));
+        let revisions: HashSet<Identity> = self.pods.values().map(|entry| revision_of(&entry.record)).collect();
+        self.first_seen.retain(|revision, _| revisions.contains(revision));
+        self.pods.len() < before
     }
 
-    /// The pod that the kubelet calls `uid`.
-    pub fn get(&self, uid: &PodUid) -> Option<&PodRecord> {
-        self.pods.get(uid).map(|entry| &entry.record)
+    /// What is known of the pod that the kubelet calls `uid`.
+    pub fn get(&self, uid: &PodUid) -> Known<'_> {
+        match self.pods.get(uid) {
+            None => Known::Unknown,
+            Some(entry) if entry.record.excluded => Known::Excluded,
+            Some(entry) if entry.unnamed.is_some() => Known::Unnamed,
+            Some(entry) => Known::Named(&entry.record),
+        }
     }
 
-    /// All pods, the deleted ones of the grace time too.
-    pub fn iter(&self) -> impl Iterator<Item = &PodRecord> {
-        self.pods.values().map(|entry| &entry.record)
+    /// The name of a container of the pod, whether or not the pod has a name yet.
+    pub fn container(&self, uid: &PodUid, id: &crate::cgroup::ContainerId) -> Option<&str> {
+        self.pods.get(uid).and_then(|entry| entry.record.container(id))
     }
+
+    /// All pods that have series, the deleted ones of the grace time and those in the overflow too.
+    pub fn named(&self) -> impl Iterator<Item = &PodRecord> {
+        let is_named = |entry: &&Entry| !entry.record.excluded && entry.unnamed.is_none();
+        self.pods.values().filter(is_named).map(|entry| &entry.record)
+    }
+
+    /// The pods that have series of their own; whether each is still there.
+    pub fn own_series(&self) -> impl Iterator<Item = (&PodRecord, bool)> {
+        let is_shown = |entry: &&Entry| !entry.record.excluded && entry.unnamed.is_none() && !entry.overflow;
+        self.pods.values().filter(is_shown).map(|entry| (&entry.record, entry.deleted.is_none()))
+    }
+
+    /// The revisions of the pods that have series of their own, as identities without a pod.
+    pub fn revisions(&self) -> BTreeMap<Identity, Revision<'_>> {
+        let mut revisions = BTreeMap::new();
+        for (pod, _) in self.own_series() {
+            let revision = revision_of(pod);
+            let first_seen = self.first_seen.get(&revision).copied();
+            revisions.entry(revision).or_insert_with(|| Revision {
+                images: pod.images.join(","),
+                number: pod.owner.as_ref().and_then(|owner| self.owners.get(&owner.uid)?.revision_number.as_deref()),
+                first_seen,
+            });
+        }
+        revisions
+    }
+
+    /// How many pods had to share the overflow series so far.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+}
+
+/// A revision's labels are those of its pods, without the pod.
+fn revision_of(pod: &PodRecord) -> Identity {
+    Identity::new(Labels { pod: String::new(), ..(*pod.identity).clone() })
+}
+
+fn rename(record: &mut PodRecord, facts: &OwnerFacts) {
+    if let Some((kind, name)) = &facts.workload {
+        let labels = Labels { workload: name.clone(), workload_kind: kind.clone(), ..(*record.identity).clone() };
+        record.identity = Identity::new(labels);
+    }
+}
+
+fn overflow_identity() -> Identity {
+    Identity::new(Labels { workload_kind: OVERFLOW.to_owned(), ..Labels::default() })
 }
 
 #[cfg(test)]

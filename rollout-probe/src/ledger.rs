@@ -2,10 +2,13 @@
 //!
 //! A count and its name may come in any order. Counters of a cgroup whose pod is not known yet wait under their cgroup id and
 //! join the series when the name comes; what never gets a name is shown as unattributed. No count is dropped on the way:
-//! everything in the kernel is in a series, unattributed, or the host's.
+//! everything in the kernel is in a series, unattributed, excluded, or the host's.
+//!
+//! Counters of a cgroup that is gone are taken out of the kernel's maps after a moment. They wait here for their name, much longer
+//! than the kernel's maps could hold them: a short-lived pod's object may come late.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -17,8 +20,15 @@ use rollout_probe_common::{
 use crate::{
     cgroup::{CgroupId, Place},
     identity::Identity,
-    index::Index,
+    index::{Index, Known},
 };
+
+/// How long counters of cgroups that are gone wait for a name. An API server may be away that long.
+const NAME_GRACE: Duration = Duration::from_mins(15);
+/// How many cgroups that are gone may wait at a time.
+const WAITING_CGROUPS: usize = 4096;
+/// After this time a cgroup that was never found in the tree is taken for one that was gone before it could be looked at.
+const UNSEEN_GRACE: Duration = Duration::from_mins(2);
 
 /// Whose series.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -57,11 +67,13 @@ pub enum Unattributed {
     Pod,
     /// The pod is known, and its status does not name this container.
     Container,
+    /// The pod is known, and its workload is being looked up.
+    Workload,
 }
 
 impl Unattributed {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cgroup, Self::Pod, Self::Container];
+    pub const ALL: [Self; 4] = [Self::Cgroup, Self::Pod, Self::Container, Self::Workload];
 
     /// The metric label.
     pub const fn label(self) -> &'static str {
@@ -69,6 +81,7 @@ impl Unattributed {
             Self::Cgroup => "cgroup_unknown",
             Self::Pod => "pod_unknown",
             Self::Container => "container_unknown",
+            Self::Workload => "workload_unknown",
         }
     }
 }
@@ -84,12 +97,15 @@ pub struct Totals {
     pub unattributed: BTreeMap<Unattributed, u64>,
     /// Responses of cgroups that are no pod's.
     pub host: u64,
+    /// Responses of pods that the operator wants no series of.
+    pub excluded: u64,
 }
 
 /// Who counted.
 enum Owner {
     Container(Identity, String),
     Unknown(Unattributed),
+    Excluded,
     Host,
 }
 
@@ -101,18 +117,30 @@ struct Cgroup {
     gone: Option<Instant>,
 }
 
+/// Counters by key.
+#[derive(Debug, Default)]
+struct Taken {
+    tallies: HashMap<TallyKey, Tally>,
+    codes: HashMap<CodeKey, u64>,
+}
+
 /// The counters, and who owns them.
 #[derive(Debug, Default)]
 pub struct Ledger {
     cgroups: HashMap<CgroupId, Cgroup>,
     counters: Counters,
-    /// What was taken out of the kernel's maps with its cgroup.
+    /// Cgroups that count and were never seen in the tree, since when.
+    unseen: HashMap<CgroupId, Instant>,
+    /// Taken out of the kernel's maps with its cgroup, not yet added up.
+    waiting: Taken,
+    /// Taken out, and added up.
     retired: Totals,
 }
 
 impl Ledger {
     /// A cgroup exists.
     pub fn cgroup_created(&mut self, id: CgroupId, place: Place) {
+        self.unseen.remove(&id);
         self.cgroups.entry(id).or_insert(Cgroup { place, container: None, gone: None });
     }
 
@@ -134,9 +162,8 @@ impl Ledger {
         for cgroup in self.cgroups.values_mut() {
             if let Place::Container(uid, id) = &cgroup.place
                 && cgroup.container.is_none()
-                && let Some(pod) = index.get(uid)
             {
-                cgroup.container = pod.container(id).map(str::to_owned);
+                cgroup.container = index.container(uid, id).map(str::to_owned);
             }
         }
     }
@@ -149,16 +176,18 @@ impl Ledger {
     /// Adds everything up under the names that are known now.
     pub fn totals(&self, index: &Index) -> Totals {
         let mut totals = self.retired.clone();
-        for pod in index.iter() {
+        for pod in index.named() {
             for container in &pod.containers {
                 totals.add_zeroes(&pod.identity, container);
             }
         }
-        for (key, tally) in &self.counters.tallies {
-            totals.add_tally(self.owner(CgroupId(key.cgroup), index), key, tally);
+        let counted = self.counters.tallies.iter().map(|(key, tally)| (key, tally));
+        for (key, tally) in counted.chain(&self.waiting.tallies) {
+            totals.add_tally(&self.owner(CgroupId(key.cgroup), index), key, tally);
         }
-        for (key, count) in &self.counters.codes {
-            totals.add_code(self.owner(CgroupId(key.cgroup), index), key, *count);
+        let counted = self.counters.codes.iter().map(|(key, count)| (key, count));
+        for (key, count) in counted.chain(&self.waiting.codes) {
+            totals.add_code(&self.owner(CgroupId(key.cgroup), index), key, *count);
         }
         totals
     }
@@ -173,41 +202,74 @@ impl Ledger {
             Place::Container(uid, _) => (uid, cgroup.container.as_deref()),
         };
         match (index.get(uid), container) {
-            (None, _) => Owner::Unknown(Unattributed::Pod),
-            (Some(_), None) => Owner::Unknown(Unattributed::Container),
-            (Some(pod), Some(container)) => Owner::Container(pod.identity.clone(), container.to_owned()),
+            (Known::Unknown, _) => Owner::Unknown(Unattributed::Pod),
+            (Known::Excluded, _) => Owner::Excluded,
+            (Known::Unnamed, _) => Owner::Unknown(Unattributed::Workload),
+            (Known::Named(_), None) => Owner::Unknown(Unattributed::Container),
+            (Known::Named(pod), Some(container)) => Owner::Container(pod.identity.clone(), container.to_owned()),
         }
     }
 
     /// Takes over the counters of cgroups that are gone for at least `grace`, and says which keys the kernel can forget.
     pub fn retire(&mut self, now: Instant, grace: Duration, index: &Index) -> (Vec<TallyKey>, Vec<CodeKey>) {
-        let is_over = |cgroup: &Cgroup| cgroup.gone.is_some_and(|gone| now.duration_since(gone) >= grace);
-        let over: Vec<CgroupId> =
-            self.cgroups.iter().filter(|(_, cgroup)| is_over(cgroup)).map(|(id, _)| *id).collect();
-        if over.is_empty() {
-            return (Vec::new(), Vec::new());
-        }
+        let over = self.over(now, grace);
         let is_of = |cgroup: u64| over.contains(&CgroupId(cgroup));
         let tallies = extract(&mut self.counters.tallies, |(key, _)| is_of(key.cgroup));
         let codes = extract(&mut self.counters.codes, |(key, _)| is_of(key.cgroup));
         for (key, tally) in &tallies {
+            self.waiting.tallies.entry(*key).or_insert(Tally::ZERO).add(tally);
+        }
+        for (key, count) in &codes {
+            *self.waiting.codes.entry(*key).or_default() += count;
+        }
+        self.settle(now, index, &over);
+        (tallies.into_iter().map(|(key, _)| key).collect(), codes.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// The cgroups that will count no more, as far as one can know.
+    fn over(&mut self, now: Instant, grace: Duration) -> HashSet<CgroupId> {
+        let counting = self.counters.tallies.iter().map(|(key, _)| CgroupId(key.cgroup));
+        let unseen: HashSet<CgroupId> = counting.filter(|id| !self.cgroups.contains_key(id)).collect();
+        self.unseen.retain(|id, _| unseen.contains(id));
+        for id in unseen {
+            self.unseen.entry(id).or_insert(now);
+        }
+        let gone = self.cgroups.iter().filter_map(|(id, cgroup)| Some((id, cgroup.gone?, grace)));
+        let unseen = self.unseen.iter().map(|(id, since)| (id, *since, UNSEEN_GRACE));
+        let is_over = |since: Instant, grace| now.duration_since(since) >= grace;
+        gone.chain(unseen).filter(|(_, since, grace)| is_over(*since, *grace)).map(|(id, ..)| *id).collect()
+    }
+
+    /// Adds up what has a name, what will get none, and what has waited for one too long.
+    fn settle(&mut self, now: Instant, index: &Index, over: &HashSet<CgroupId>) {
+        let since = |id: &CgroupId| self.cgroups.get(id).and_then(|cgroup| cgroup.gone);
+        let may_be_named = |id: &CgroupId| {
+            let waits = matches!(self.owner(*id, index), Owner::Unknown(why) if why != Unattributed::Cgroup);
+            waits && since(id).is_some_and(|since| now.duration_since(since) < NAME_GRACE)
+        };
+        let mut waiting: Vec<CgroupId> = over.iter().filter(|id| may_be_named(id)).copied().collect();
+        waiting.sort_by_key(|id| std::cmp::Reverse(since(id)));
+        waiting.truncate(WAITING_CGROUPS);
+        let waiting: HashSet<CgroupId> = waiting.into_iter().collect();
+        let is_done = |cgroup: u64| over.contains(&CgroupId(cgroup)) && !waiting.contains(&CgroupId(cgroup));
+
+        let tallies: Vec<_> = self.waiting.tallies.extract_if(|key, _| is_done(key.cgroup)).collect();
+        let codes: Vec<_> = self.waiting.codes.extract_if(|key, _| is_done(key.cgroup)).collect();
+        for (key, tally) in &tallies {
             let owner = self.owner(CgroupId(key.cgroup), index);
-            self.retired.add_tally(owner, key, tally);
+            self.retired.add_tally(&owner, key, tally);
         }
         for (key, count) in &codes {
             let owner = self.owner(CgroupId(key.cgroup), index);
-            self.retired.add_code(owner, key, *count);
+            self.retired.add_code(&owner, key, *count);
         }
-        for id in over {
-            self.cgroups.remove(&id);
-        }
-        (tallies.into_iter().map(|(key, _)| key).collect(), codes.into_iter().map(|(key, _)| key).collect())
+        self.cgroups.retain(|id, _| !is_done(id.0));
     }
 
     /// Drops the retired series of pods that the index has forgotten. A pod of the same name that lives (a `StatefulSet`'s) keeps
     /// them: its counters go on.
     pub fn drop_series_without_pod(&mut self, index: &Index) {
-        let named: std::collections::HashSet<Identity> = index.iter().map(|pod| pod.identity.clone()).collect();
+        let named: HashSet<Identity> = index.named().map(|pod| pod.identity.clone()).collect();
         self.retired.series.retain(|key, _| named.contains(&key.identity));
         self.retired.codes.retain(|(key, _), _| named.contains(&key.identity));
     }
@@ -226,22 +288,25 @@ impl Totals {
         }
     }
 
-    fn add_tally(&mut self, owner: Owner, key: &TallyKey, tally: &Tally) {
+    fn add_tally(&mut self, owner: &Owner, key: &TallyKey, tally: &Tally) {
         let responses: u64 = tally.responses.iter().sum();
         match owner {
             Owner::Container(identity, container) => {
                 let (role, origin, protocol) = (key.role, key.origin, key.protocol);
+                let (identity, container) = (identity.clone(), container.clone());
                 let key = SeriesKey { identity, container, role, origin, protocol };
                 self.series.entry(key).or_insert(Tally::ZERO).add(tally);
             }
-            Owner::Unknown(why) => *self.unattributed.entry(why).or_default() += responses,
+            Owner::Unknown(why) => *self.unattributed.entry(*why).or_default() += responses,
+            Owner::Excluded => self.excluded += responses,
             Owner::Host => self.host += responses,
         }
     }
 
-    fn add_code(&mut self, owner: Owner, key: &CodeKey, count: u64) {
+    fn add_code(&mut self, owner: &Owner, key: &CodeKey, count: u64) {
         if let Owner::Container(identity, container) = owner {
             let (role, origin, protocol) = (key.role, key.origin, key.protocol);
+            let (identity, container) = (identity.clone(), container.clone());
             let series = SeriesKey { identity, container, role, origin, protocol };
             *self.codes.entry((series, key.status)).or_default() += count;
         }

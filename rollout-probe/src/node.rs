@@ -1,6 +1,13 @@
 //! Pure: everything that is known of this node, behind one lock. Edges write it, the scrape reads it.
 
-use crate::{health::Health, index::Index, ledger::Ledger};
+use std::time::Instant;
+
+use crate::{
+    health::Health,
+    index::Index,
+    ledger::{Ledger, Totals},
+    recent::RecentErrors,
+};
 
 /// One node.
 #[derive(Debug, Default)]
@@ -11,6 +18,19 @@ pub struct Node {
     pub index: Index,
     /// Its counters.
     pub ledger: Ledger,
+    /// Which pods served errors lately.
+    pub recent: RecentErrors,
+    /// Whether pods have series of their own, or only their revisions.
+    pub aggregated: bool,
     /// The daemon's own state.
     pub health: Health,
+}
+
+impl Node {
+    /// Adds everything up under the names that are known now.
+    pub fn totals(&mut self, now: Instant) -> Totals {
+        let totals = self.ledger.totals(&self.index);
+        self.recent.update(&totals, now);
+        totals
+    }
 }

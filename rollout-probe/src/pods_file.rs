@@ -13,7 +13,8 @@ use tokio::{sync::mpsc, time};
 
 use crate::{
     health::WatchError,
-    index::PodRecord,
+    naming::Naming,
+    pod_record::PodRecord,
     pods::{PodEvent, Stopped},
 };
 
@@ -68,12 +69,12 @@ struct File {
 }
 
 /// Reads the pods of `node`, or of all nodes.
-pub fn read(path: &Path, node: Option<&str>) -> Result<Vec<PodRecord>, PodsFileError> {
+pub fn read(path: &Path, node: Option<&str>, naming: &Naming) -> Result<Vec<PodRecord>, PodsFileError> {
     let text = fs::read_to_string(path).map_err(|source| PodsFileError::Read { path: path.to_owned(), source })?;
-    parse(path, &text, node)
+    parse(path, &text, node, naming)
 }
 
-fn parse(path: &Path, text: &str, node: Option<&str>) -> Result<Vec<PodRecord>, PodsFileError> {
+fn parse(path: &Path, text: &str, node: Option<&str>, naming: &Naming) -> Result<Vec<PodRecord>, PodsFileError> {
     let path = || path.to_owned();
     let syntax =
         |reason: &dyn std::fmt::Display| PodsFileError::Syntax { path: path(), reason: one_line(&reason.to_string()) };
@@ -94,8 +95,9 @@ fn parse(path: &Path, text: &str, node: Option<&str>) -> Result<Vec<PodRecord>, 
         let pod: Pod = serde_json::from_value(value).map_err(|cause| error(one_line(&cause.to_string())))?;
         let is_here =
             node.is_none_or(|node| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node));
-        let record = PodRecord::from_pod(&pod).ok_or_else(|| error("it has no metadata.uid".to_owned()))?;
+        let mut record = PodRecord::from_pod(&pod, naming).ok_or_else(|| error("it has no metadata.uid".to_owned()))?;
         if is_here {
+            record.owner = None; // there is no API to ask for it
             pods.push(record);
         }
     }
@@ -107,7 +109,12 @@ fn one_line(text: &str) -> String {
 }
 
 /// Sends the pods each time the file has changed. A fault keeps the pods of before.
-pub async fn watch(path: PathBuf, node: Option<String>, pods: mpsc::Sender<PodEvent>) -> Result<(), Stopped> {
+pub async fn watch(
+    path: PathBuf,
+    node: Option<String>,
+    naming: Naming,
+    pods: mpsc::Sender<PodEvent>,
+) -> Result<(), Stopped> {
     let mut seen = stamp(&path);
     let mut timer = time::interval(PERIOD);
     loop {
@@ -117,7 +124,7 @@ pub async fn watch(path: PathBuf, node: Option<String>, pods: mpsc::Sender<PodEv
             continue;
         }
         seen = now;
-        let event = match read(&path, node.as_deref()) {
+        let event = match read(&path, node.as_deref(), &naming) {
             Ok(records) => PodEvent::Reset(records),
             Err(error) => PodEvent::Error(WatchError::File, error.into()),
         };
@@ -136,6 +143,7 @@ mod tests {
     use std::path::Path;
 
     use super::{PodsFileError, parse};
+    use crate::naming::Naming;
 
     const YAML: &str = "
 apiVersion: v1
@@ -148,12 +156,12 @@ items:
 ";
 
     fn names(text: &str, node: Option<&str>) -> Vec<String> {
-        let pods = parse(Path::new("pods"), text, node).expect("valid");
+        let pods = parse(Path::new("pods"), text, node, &Naming::default()).expect("valid");
         pods.iter().map(|pod| pod.identity.pod.clone()).collect()
     }
 
     fn error(text: &str) -> PodsFileError {
-        parse(Path::new("pods"), text, None).expect_err("invalid")
+        parse(Path::new("pods"), text, None, &Naming::default()).expect_err("invalid")
     }
 
     #[test]

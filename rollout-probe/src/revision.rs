@@ -1,7 +1,8 @@
 //! Pure: which workload runs a pod, and at which revision, from the pod alone.
 //!
 //! Controllers put the revision's hash on the pod as a label, and name what they own by a rule. Where the rule is certain the
-//! owner's owner is known without asking the API; where it is not, the direct owner is the workload.
+//! owner's owner is known without asking the API; where it is not, the direct owner is the workload, unless the API says more
+//! ([`OwnerFacts`]).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
@@ -21,6 +22,41 @@ pub struct Workload {
     pub kind: String,
     /// The revision's hash as the controller wrote it; empty where there is none.
     pub revision: String,
+    /// The pod's direct owner, where the API may say more of it.
+    pub owner: Option<Owner>,
+}
+
+/// An object that runs pods.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Owner {
+    /// Its uid.
+    pub uid: String,
+    /// Its group and version, as in an object's `apiVersion`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The workload is known without asking for the owner.
+    pub is_certain: bool,
+}
+
+/// What the API says of an owner. Nothing is an answer too: it does not exist, or we may not read it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct OwnerFacts {
+    /// Kind and name of the workload at the top, if it is not the owner itself.
+    pub workload: Option<(String, String)>,
+    /// The revision's number, counted from 1 by the workload's controller.
+    pub revision_number: Option<String>,
+}
+
+/// Where controllers write a revision's number: on the `ReplicaSet`.
+const REVISION_NUMBERS: [&str; 2] = ["deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"];
+
+/// The number of the revision that an owner with this metadata stands for.
+pub fn revision_number(owner: &ObjectMeta) -> Option<String> {
+    let annotations = owner.annotations.as_ref()?;
+    REVISION_NUMBERS.iter().find_map(|key| annotations.get(*key)).cloned()
 }
 
 /// The workload and revision of the pod with this metadata.
@@ -28,29 +64,56 @@ pub fn workload(pod: &ObjectMeta) -> Workload {
     let label = |key| pod.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
     let name = pod.name.clone().unwrap_or_default();
     let Some(owner) = controller(pod) else {
-        return Workload { name, kind: "Pod".to_owned(), revision: String::new() };
+        return Workload { name, kind: "Pod".to_owned(), revision: String::new(), owner: None };
     };
     if owner.kind == "ReplicaSet" {
         // Argo's hash comes first: its ReplicaSets carry it, and a `pod-template-hash` copied by hand must not win.
         for (key, kind) in [(ROLLOUTS_POD_TEMPLATE_HASH, "Rollout"), (POD_TEMPLATE_HASH, "Deployment")] {
             if let Some(hash) = label(key) {
-                return of_replica_set(&owner.name, hash, kind);
+                return of_replica_set(owner, hash, kind);
             }
         }
     }
     let revision = label(CONTROLLER_REVISION_HASH).unwrap_or_default();
-    Workload { name: owner.name.clone(), kind: owner.kind.clone(), revision: revision.to_owned() }
+    Workload {
+        name: owner.name.clone(),
+        kind: owner.kind.clone(),
+        revision: revision.to_owned(),
+        owner: (!IS_WORKLOAD.contains(&owner.kind.as_str())).then(|| Owner::from_reference(owner, false)),
+    }
+}
+
+/// Kinds that people roll out, and of which the API says nothing more; a static pod's owner is its node.
+const IS_WORKLOAD: [&str; 3] = ["StatefulSet", "DaemonSet", "Node"];
+
+impl Owner {
+    fn from_reference(reference: &OwnerReference, is_certain: bool) -> Self {
+        let OwnerReference { uid, api_version, kind, name, .. } = reference.clone();
+        Self { uid, api_version, kind, name, is_certain }
+    }
 }
 
 fn controller(pod: &ObjectMeta) -> Option<&OwnerReference> {
     pod.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// A ReplicaSet that a Deployment or Rollout made is named `<owner>-<hash>`. With another name it is the workload itself.
-fn of_replica_set(name: &str, hash: &str, kind: &str) -> Workload {
+/// The controller of this object's metadata, as an owner of its own.
+pub fn owner_of(object: &ObjectMeta) -> Option<Owner> {
+    controller(object).map(|reference| Owner::from_reference(reference, false))
+}
+
+/// A ReplicaSet that a Deployment or Rollout made is named `<owner>-<hash>`. With another name it is the workload itself, for all that
+/// the pod says.
+fn of_replica_set(set: &OwnerReference, hash: &str, kind: &str) -> Workload {
+    let name = set.name.as_str();
     let owner = name.strip_suffix(hash).and_then(|rest| rest.strip_suffix('-')).filter(|owner| !owner.is_empty());
-    let (name, kind) = owner.map_or((name, "ReplicaSet"), |owner| (owner, kind));
-    Workload { name: name.to_owned(), kind: kind.to_owned(), revision: hash.to_owned() }
+    let (workload, kind) = owner.map_or((name, "ReplicaSet"), |owner| (owner, kind));
+    Workload {
+        name: workload.to_owned(),
+        kind: kind.to_owned(),
+        revision: hash.to_owned(),
+        owner: Some(Owner::from_reference(set, owner.is_some())),
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +171,20 @@ mod tests {
             let found = workload(&pod(*owner, labels));
             assert_eq!((found.kind.as_str(), found.name.as_str(), found.revision.as_str()), (*kind, *name, *revision));
         }
+    }
+
+    #[test]
+    fn owners_are_asked_for_where_the_pod_does_not_say_enough() {
+        let certain =
+            |owner, labels: &[(&str, &str)]| workload(&pod(Some(owner), labels)).owner.map(|owner| owner.is_certain);
+        assert_eq!(certain(("ReplicaSet", "web-5d4f"), &[("pod-template-hash", "5d4f")]), Some(true), "for its number");
+        assert_eq!(certain(("ReplicaSet", "web"), &[("pod-template-hash", "5d4f")]), Some(false));
+        assert_eq!(certain(("ReplicaSet", "experiment-a"), &[("rollouts-pod-template-hash", "5d4f")]), Some(false));
+        assert_eq!(certain(("Job", "backup-29384560"), &[]), Some(false), "a CronJob may have made it");
+        assert_eq!(certain(("PerconaServer", "db"), &[]), Some(false));
+        assert_eq!(certain(("StatefulSet", "db"), &[]), None);
+        assert_eq!(certain(("DaemonSet", "agent"), &[]), None);
+        assert_eq!(certain(("Node", "node-a"), &[]), None);
     }
 
     #[test]

@@ -22,9 +22,15 @@ use rollout_probe_common::{
 
 use crate::{
     health::WatchError,
+    identity::Identity,
     ledger::{SeriesKey, Totals, Unattributed},
     node::Node,
+    pod_status::Failure,
 };
+
+/// The most series that one container has, exact codes and the pod's own left out: three sides of HTTP with five classes, `other`,
+/// two reasons and a histogram of 18 lines, and three sides of TCP with seven.
+pub const SERIES_PER_CONTAINER: usize = 100;
 
 /// A label's name and value.
 type Label<'a> = (&'a str, &'a str);
@@ -35,13 +41,17 @@ pub struct NodeCollector(pub Arc<Mutex<Node>>);
 
 impl Collector for NodeCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let node = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut node = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut families = Families(encoder);
-        let totals = node.ledger.totals(&node.index);
+        let now = Instant::now();
+        let totals = node.totals(now);
         families.http(&totals)?;
         families.durations(&totals)?;
         families.tcp(&totals)?;
-        families.pods(&node)?;
+        if !node.aggregated {
+            families.pods(&node, now)?;
+        }
+        families.revisions(&node)?;
         families.own(&node, &totals)
     }
 }
@@ -126,23 +136,61 @@ impl Families<'_> {
         Ok(())
     }
 
-    fn pods(&mut self, node: &Node) -> fmt::Result {
+    /// How the pods of the node are doing, those deleted lately left out but for their names.
+    fn pods(&mut self, node: &Node, now: Instant) -> fmt::Result {
         let mut family =
             self.gauge("rollout_probe_pod_info", "A pod of this node, with its workload and revision; always 1")?;
-        for pod in node.index.iter() {
-            let identity = &pod.identity;
-            family.gauge(
-                &[
-                    ("namespace", &identity.namespace),
-                    ("pod", &identity.pod),
-                    ("workload", &identity.workload),
-                    ("workload_kind", &identity.workload_kind),
-                    ("revision", &identity.revision),
-                    ("node", &node.name),
-                    ("uid", &pod.object_uid),
-                ],
-                1,
-            )?;
+        for (pod, _) in node.index.own_series() {
+            let labels = [("node", node.name.as_str()), ("uid", &pod.object_uid)];
+            family.gauge(&pod_labels(&pod.identity, &labels), 1)?;
+        }
+        let live = || node.index.own_series().filter(|(_, is_live)| *is_live).map(|(pod, _)| pod);
+        let mut family = self.gauge("rollout_probe_pod_phase", "The phase that a pod is in; 1 for that one")?;
+        for pod in live().filter(|pod| !pod.status.phase.is_empty()) {
+            family.gauge(&pod_labels(&pod.identity, &[("phase", &pod.status.phase)]), 1)?;
+        }
+        let mut family = self.gauge("rollout_probe_pod_ready", "Whether a pod is Ready, as its probes say")?;
+        for pod in live() {
+            family.gauge(&pod_labels(&pod.identity, &[]), u64::from(pod.status.ready))?;
+        }
+        let mut family =
+            self.gauge("rollout_probe_pod_restarts", "Restarts of a pod's containers, as its status says")?;
+        for pod in live() {
+            family.gauge(&pod_labels(&pod.identity, &[]), pod.status.restarts)?;
+        }
+        let mut family = self.gauge(
+            "rollout_probe_pod_failure",
+            "What is wrong with a pod: it cannot start, is not Ready, or is Ready and served errors within five minutes",
+        )?;
+        for pod in live() {
+            let failure = pod.status.failure(node.recent.serves_errors(&pod.identity, now));
+            for class in Failure::ALL {
+                let labels = pod_labels(&pod.identity, &[("class", class.label())]);
+                family.gauge(&labels, u64::from(failure == Some(class)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn revisions(&mut self, node: &Node) -> fmt::Result {
+        let revisions = node.index.revisions();
+        let mut family = self.gauge(
+            "rollout_probe_revision_info",
+            "A revision with pods on this node, with its images, and its number where the API says it; always 1",
+        )?;
+        for (identity, revision) in &revisions {
+            let number = revision.number.unwrap_or_default();
+            family.gauge(&pod_labels(identity, &[("images", &revision.images), ("number", number)]), 1)?;
+        }
+        let mut family = Family(self.0.encode_descriptor(
+            "rollout_probe_revision_first_seen_timestamp",
+            "When the first pod of a revision began on this node, in seconds since 1970",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?);
+        for (identity, revision) in &revisions {
+            let Some(first_seen) = revision.first_seen else { continue };
+            family.0.encode_family(&&pod_labels(identity, &[])[..])?.encode_gauge(&first_seen)?;
         }
         Ok(())
     }
@@ -171,6 +219,14 @@ impl Families<'_> {
         let mut family =
             self.gauge("rollout_probe_host_responses", "HTTP responses counted in processes that are in no pod")?;
         family.gauge(&[], totals.host)?;
+        let mut family =
+            self.gauge("rollout_probe_excluded_responses", "HTTP responses counted in pods that the flags exclude")?;
+        family.gauge(&[], totals.excluded)?;
+        let mut family = self.counter(
+            "rollout_probe_overflow_pods",
+            "Pods that came when there were too many series, and share those with workload_kind=\"overflow\"",
+        )?;
+        family.plain_count(&[], node.index.overflowed())?;
         let mut family = self.gauge("rollout_probe_map_entries", "Entries in a map of the kernel side")?;
         for (map, entries) in [("tallies", counters.tallies.len()), ("codes", counters.codes.len())] {
             family.gauge(&[("map", map)], entries as u64)?;
@@ -242,17 +298,23 @@ impl Family<'_> {
 
 /// The identity labels and the role, then the family's own.
 fn identity<'a>(key: &'a SeriesKey, labels: &[Label<'a>]) -> Vec<Label<'a>> {
-    let identity = &key.identity;
-    let mut all = Vec::with_capacity(10);
+    let mut all = pod_labels(&key.identity, &[("role", key.role.label())]);
+    all.insert(if key.identity.pod.is_empty() { 1 } else { 2 }, ("container", &key.container)); // beside the pod
+    all.extend_from_slice(labels);
+    all
+}
+
+/// The identity labels of a pod or of a revision, then the family's own. An empty label is the same as none to Prometheus.
+fn pod_labels<'a>(identity: &'a Identity, labels: &[Label<'a>]) -> Vec<Label<'a>> {
+    let mut all = Vec::with_capacity(11);
     all.extend([
         ("namespace", identity.namespace.as_str()),
         ("pod", &identity.pod),
-        ("container", &key.container),
         ("workload", &identity.workload),
         ("workload_kind", &identity.workload_kind),
         ("revision", &identity.revision),
-        ("role", key.role.label()),
     ]);
+    all.retain(|(name, value)| *name != "pod" || !value.is_empty());
     all.extend_from_slice(labels);
     all
 }

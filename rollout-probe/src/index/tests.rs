@@ -3,8 +3,13 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::{Index, PodRecord};
-use crate::cgroup::{ContainerId, PodUid};
+use super::{Index, Known, OVERFLOW, OWNER_TIMEOUT};
+use crate::{
+    cgroup::{ContainerId, PodUid},
+    naming::Naming,
+    pod_record::PodRecord,
+    revision::OwnerFacts,
+};
 
 const UID: &str = "0b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
 const GRACE: Duration = Duration::from_mins(5);
@@ -29,7 +34,7 @@ fn pod(uid: &str, status: &serde_json::Value) -> PodRecord {
         "status": status,
     }))
     .expect("a pod");
-    PodRecord::from_pod(&pod).expect("it has a uid")
+    PodRecord::from_pod(&pod, &Naming::default()).expect("it has a uid")
 }
 
 fn running(digit: char) -> serde_json::Value {
@@ -40,86 +45,139 @@ fn running(digit: char) -> serde_json::Value {
 }
 
 #[test]
-fn pod_object_becomes_labels_containers_and_ids() {
-    let record = pod(UID, &running('a'));
-    let expected = ("shop", "checkout-5d4f8c7b9d-x", "checkout", "Deployment", "5d4f8c7b9d");
-    let labels = &record.identity;
-    assert_eq!(
-        (&*labels.namespace, &*labels.pod, &*labels.workload, &*labels.workload_kind, &*labels.revision),
-        expected
-    );
-    assert_eq!(record.containers, ["app", "proxy"], "native sidecars run as long as the pod, init containers do not");
-    assert_eq!(record.container(&ContainerId::new(&id('a'))), Some("app"));
-    assert_eq!(record.container(&ContainerId::new(&id('b'))), None);
-}
-
-#[test]
-fn pod_without_uid_or_status_is_no_fault() {
-    assert_eq!(PodRecord::from_pod(&Pod::default()), None);
-    let mut bare = Pod::default();
-    bare.metadata.uid = Some(UID.to_owned());
-    let record = PodRecord::from_pod(&bare).expect("a uid is enough");
-    assert_eq!(record.containers, Vec::<String>::new());
-}
-
-#[test]
-fn static_pod_is_found_by_its_configuration_hash() {
-    let mut pod = Pod::default();
-    pod.metadata.uid = Some(UID.to_owned());
-    let hash = "9aac5b5c8815def09a2ef9e37b89da55";
-    pod.metadata.annotations = Some([("kubernetes.io/config.hash".to_owned(), hash.to_owned())].into());
-    let record = PodRecord::from_pod(&pod).expect("it has a uid");
-    assert_eq!((record.uid, record.object_uid.as_str()), (PodUid::new(hash), UID));
-}
-
-#[test]
 fn restarted_container_keeps_its_older_ids() {
-    let mut index = Index::default();
-    index.apply(pod(UID, &running('a')));
-    index.apply(pod(UID, &running('b')));
-    let record = index.get(&PodUid::new(UID)).expect("known");
-    assert_eq!(record.container(&ContainerId::new(&id('a'))), Some("app"));
-    assert_eq!(record.container(&ContainerId::new(&id('b'))), Some("app"));
-}
-
-#[test]
-fn last_terminated_run_is_known_from_one_status() {
-    let status = json!({"containerStatuses": [{
-        "name": "app", "image": "x", "imageID": "", "ready": false, "restartCount": 1,
-        "lastState": {"terminated": {"exitCode": 1, "containerID": format!("containerd://{}", id('c'))}},
-    }]});
-    assert_eq!(pod(UID, &status).container(&ContainerId::new(&id('c'))), Some("app"));
+    let (mut index, start) = (Index::default(), Instant::now());
+    index.apply(pod(UID, &running('a')), start);
+    index.apply(pod(UID, &running('b')), start);
+    for digit in ['a', 'b'] {
+        assert_eq!(index.container(&PodUid::new(UID), &ContainerId::new(&id(digit))), Some("app"));
+    }
 }
 
 #[test]
 fn deleted_pod_stays_for_the_grace_time() {
     let (mut index, start) = (Index::default(), Instant::now());
     let uid = PodUid::new(UID);
-    index.apply(pod(UID, &running('a')));
+    index.apply(pod(UID, &running('a')), start);
     index.delete(&uid, start);
-    assert_eq!(index.expire(start + GRACE / 2, GRACE), []);
-    assert!(index.get(&uid).is_some(), "its last errors can still be scraped");
-    assert_eq!(index.expire(start + GRACE, GRACE), std::slice::from_ref(&uid));
-    assert!(index.get(&uid).is_none());
+    assert!(!index.expire(start + GRACE / 2, GRACE));
+    assert!(matches!(index.get(&uid), Known::Named(_)), "its last errors can still be scraped");
+    assert!(index.expire(start + GRACE, GRACE));
+    assert!(matches!(index.get(&uid), Known::Unknown));
 }
 
 #[test]
 fn reset_deletes_what_a_missed_watch_event_would_have() {
     let (mut index, start) = (Index::default(), Instant::now());
     let other = "11111111-3c5d-4a7e-9f21-8a1b2c3d4e5f";
-    index.apply(pod(UID, &running('a')));
+    index.apply(pod(UID, &running('a')), start);
     index.reset(vec![pod(other, &running('b'))], start);
-    assert_eq!(index.iter().count(), 2, "grace time");
-    assert_eq!(index.expire(start + GRACE, GRACE), [PodUid::new(UID)]);
+    assert_eq!(index.named().count(), 2, "grace time");
+    assert!(index.expire(start + GRACE, GRACE));
+    assert_eq!(index.named().map(|pod| pod.uid.clone()).collect::<Vec<_>>(), [PodUid::new(other)]);
     index.reset(vec![pod(other, &running('b'))], start);
-    assert_eq!(index.expire(start + GRACE * 9, GRACE), [], "the live one never expires");
+    assert!(!index.expire(start + GRACE * 9, GRACE), "the live one never expires");
 }
 
 #[test]
 fn pod_that_comes_back_is_not_deleted() {
     let (mut index, start) = (Index::default(), Instant::now());
-    index.apply(pod(UID, &running('a')));
+    index.apply(pod(UID, &running('a')), start);
     index.delete(&PodUid::new(UID), start);
-    index.apply(pod(UID, &running('a')));
-    assert_eq!(index.expire(start + GRACE * 2, GRACE), []);
+    index.apply(pod(UID, &running('a')), start);
+    assert!(!index.expire(start + GRACE * 2, GRACE));
+}
+
+fn by_job(uid: &str) -> PodRecord {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {
+            "name": "backup-29384560-x", "namespace": "shop", "uid": uid,
+            "ownerReferences": [{
+                "apiVersion": "batch/v1", "kind": "Job", "name": "backup-29384560", "uid": "job", "controller": true,
+            }],
+        },
+        "spec": {"containers": [{"name": "app", "image": "backup:1"}]},
+    }))
+    .expect("a pod");
+    PodRecord::from_pod(&pod, &Naming::default()).expect("it has a uid")
+}
+
+fn workload(index: &Index, uid: &str) -> Option<(String, String)> {
+    match index.get(&PodUid::new(uid)) {
+        Known::Named(pod) => Some((pod.identity.workload_kind.clone(), pod.identity.workload.clone())),
+        _ => None,
+    }
+}
+
+fn named(kind: &str, name: &str) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
+}
+
+#[test]
+fn pod_is_named_when_its_owner_is_known() {
+    let (mut index, start) = (Index::default(), Instant::now());
+    index.apply(by_job("1"), start);
+    assert!(matches!(index.get(&PodUid::new("1")), Known::Unnamed), "it is not named twice");
+    index.owner_known("job", OwnerFacts { workload: Some(named("CronJob", "backup")), revision_number: None });
+    assert_eq!(workload(&index, "1"), Some(named("CronJob", "backup")));
+    index.apply(by_job("1"), start);
+    index.apply(by_job("2"), start);
+    assert_eq!(workload(&index, "1"), Some(named("CronJob", "backup")), "after a change of the pod too");
+    assert_eq!(workload(&index, "2"), Some(named("CronJob", "backup")), "an answer serves all pods of the owner");
+}
+
+#[test]
+fn pod_keeps_the_name_it_got_when_its_owner_was_unknown() {
+    let (mut index, start) = (Index::default(), Instant::now());
+    index.apply(by_job("1"), start);
+    index.expire(start + OWNER_TIMEOUT, GRACE);
+    assert_eq!(workload(&index, "1"), Some(named("Job", "backup-29384560")));
+    index.owner_known("job", OwnerFacts { workload: Some(named("CronJob", "backup")), revision_number: None });
+    assert_eq!(workload(&index, "1"), Some(named("Job", "backup-29384560")), "a counter does not change its labels");
+}
+
+#[test]
+fn answer_without_facts_is_an_answer() {
+    let (mut index, start) = (Index::default(), Instant::now());
+    index.apply(by_job("1"), start);
+    index.owner_known("job", OwnerFacts::default());
+    assert_eq!(workload(&index, "1"), Some(named("Job", "backup-29384560")));
+}
+
+#[test]
+fn pods_beyond_the_limit_share_the_overflow_for_good() {
+    let (mut index, start) = (Index::with_limit(2), Instant::now()); // a pod here has two containers
+    let other = "11111111-3c5d-4a7e-9f21-8a1b2c3d4e5f";
+    let mut second = pod(other, &running('b'));
+    second.identity = by_job(other).identity;
+    index.apply(pod(UID, &running('a')), start);
+    index.apply(second.clone(), start);
+    assert_eq!(workload(&index, UID), Some(named("Deployment", "checkout")));
+    assert_eq!(workload(&index, other), Some(named(OVERFLOW, "")));
+    assert_eq!(index.container(&PodUid::new(other), &ContainerId::new(&id('b'))), Some(""));
+    assert_eq!((index.overflowed(), index.own_series().count()), (1, 1));
+
+    index.delete(&PodUid::new(UID), start);
+    index.expire(start + GRACE, GRACE);
+    index.apply(second, start + GRACE);
+    assert_eq!(workload(&index, other), Some(named(OVERFLOW, "")), "what it counted stays there");
+}
+
+#[test]
+fn revision_is_first_seen_with_its_first_pod() {
+    let (mut index, start) = (Index::default(), Instant::now());
+    let began = |uid, at| {
+        let mut pod = by_job(uid);
+        pod.started = Some(at);
+        pod
+    };
+    index.apply(began("1", 2000), start);
+    index.apply(began("2", 3000), start);
+    index.owner_known("job", OwnerFacts { workload: None, revision_number: Some("7".to_owned()) });
+    index.delete(&PodUid::new("1"), start);
+    index.expire(start + GRACE, GRACE);
+    let revisions = index.revisions();
+    let (identity, revision) = revisions.first_key_value().expect("one revision");
+    assert_eq!((revisions.len(), identity.pod.as_str()), (1, ""));
+    assert_eq!((revision.images.as_str(), revision.number, revision.first_seen), ("backup:1", Some("7"), Some(2000)));
 }

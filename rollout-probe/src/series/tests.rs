@@ -13,14 +13,15 @@ use rollout_probe_common::{
 };
 use serde_json::json;
 
-use super::NodeCollector;
+use super::{NodeCollector, SERIES_PER_CONTAINER};
 use crate::{
     cgroup::{CgroupId, ContainerId, Place, PodUid},
     exposition::Format,
     hook::Hooks,
-    index::PodRecord,
     ledger::Counters,
+    naming::Naming,
     node::Node,
+    pod_record::PodRecord,
 };
 
 const UID: &str = "0b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
@@ -34,14 +35,14 @@ fn pod() -> PodRecord {
                 "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "checkout-5d4f8c7b9d", "uid": "x", "controller": true,
             }],
         },
-        "spec": {"containers": [{"name": "app"}]},
-        "status": {"containerStatuses": [{
+        "spec": {"containers": [{"name": "app", "image": "shop/checkout:7"}]},
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [{
             "name": "app", "image": "x", "imageID": "", "ready": true, "restartCount": 0,
             "containerID": format!("containerd://{}", "a".repeat(64)),
         }]},
     }))
     .expect("a pod");
-    PodRecord::from_pod(&pod).expect("it has a uid")
+    PodRecord::from_pod(&pod, &Naming::default()).expect("it has a uid")
 }
 
 /// What the kernel would have counted for cgroup 7: two answers, one of them 503, a dropped request, and resets.
@@ -82,17 +83,21 @@ fn counters() -> Counters {
 
 fn metrics(format: Format) -> String {
     let mut node = Node { name: "node-a".to_owned(), ..Node::default() };
-    node.index.apply(pod());
+    node.index.apply(pod(), Instant::now());
     node.ledger.cgroup_created(CgroupId(7), Place::Container(PodUid::new(UID), ContainerId::new(&"a".repeat(64))));
     node.ledger.observe(counters(), &node.index);
     node.health.hooks = Hooks::required(["sock_ops"]);
     node.health.hooks.optional("tcp_receive_reset", Err("no tracefs".to_owned()));
     node.health.pods_heard = Some(Instant::now());
+    format.render(encode(node))
+}
+
+fn encode(node: Node) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(NodeCollector(Arc::new(Mutex::new(node)))));
     let mut out = String::new();
     text::encode(&mut out, &registry).expect("a string takes everything");
-    format.render(out)
+    out
 }
 
 /// All lines of one family, whole.
@@ -190,6 +195,44 @@ fn pod_info_names_node_and_uid() {
         "rollout_probe_pod_info{{namespace=\"shop\",pod=\"checkout-5d4f8c7b9d-x2x4z\",workload=\"checkout\",workload_kind=\"Deployment\",revision=\"5d4f8c7b9d\",node=\"node-a\",uid=\"{UID}\"}} 1"
     );
     assert!(found.lines().any(|line| line == expected), "{found}");
+}
+
+#[test]
+fn state_of_pods_and_revisions_is_there() {
+    let text = metrics(Format::Prometheus);
+    let revision = r#"namespace="shop",workload="checkout",workload_kind="Deployment",revision="5d4f8c7b9d""#;
+    let pod = revision.replace("shop\",", "shop\",pod=\"checkout-5d4f8c7b9d-x2x4z\",");
+    for line in [
+        format!("rollout_probe_pod_phase{{{pod},phase=\"Running\"}} 1"),
+        format!("rollout_probe_pod_ready{{{pod}}} 1"),
+        format!("rollout_probe_pod_restarts{{{pod}}} 0"),
+        format!("rollout_probe_pod_failure{{{pod},class=\"cannot_start\"}} 0"),
+        format!("rollout_probe_pod_failure{{{pod},class=\"not_ready\"}} 0"),
+        format!("rollout_probe_pod_failure{{{pod},class=\"serving_errors\"}} 1"),
+        format!("rollout_probe_revision_info{{{revision},images=\"shop/checkout:7\",number=\"\"}} 1"),
+        format!("rollout_probe_revision_first_seen_timestamp_seconds{{{revision}}} 1767225600"),
+        "rollout_probe_excluded_responses 0".to_owned(),
+        "rollout_probe_overflow_pods_total 0".to_owned(),
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line}\nin {text}");
+    }
+}
+
+#[test]
+fn a_container_has_no_more_series_than_the_limit_counts_with() {
+    let mut node = Node::default();
+    node.index.apply(pod(), Instant::now());
+    node.ledger.cgroup_created(CgroupId(7), Place::Container(PodUid::new(UID), ContainerId::new(&"a".repeat(64))));
+    let mut all = Tally::ZERO;
+    all.responses = [1; CodeClass::COUNT];
+    all.duration_buckets[0] = 1;
+    let sides = [(Role::SERVER, Origin::TRAFFIC), (Role::SERVER, Origin::PROBE), (Role::CLIENT, Origin::TRAFFIC)];
+    let tallies = sides
+        .map(|(role, origin)| (TallyKey { cgroup: 7, role, origin, protocol: Protocol::HTTP1, reserved: [0; 5] }, all));
+    node.ledger.observe(Counters { tallies: tallies.to_vec(), ..Counters::default() }, &node.index);
+    let text = encode(node);
+    let series = text.lines().filter(|line| line.contains("container=\"app\"")).count();
+    assert!((80..=SERIES_PER_CONTAINER).contains(&series), "{series} series");
 }
 
 #[test]
