@@ -7,6 +7,7 @@ mod demo;
 mod first_request;
 mod increase;
 mod manifests;
+mod owners;
 mod requirements;
 mod rollout;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     ));
     trials.push(with_cluster("deploy_rbac_reads_pods_only", &[], manifests::rbac_grants_reading_pods_and_nothing_else));
     trials.push(with_cluster("rollout_counts_are_exact", &[Root, Nginx, Prometheus], rollout::counts_are_exact));
+    trials.push(with_cluster("owners_are_looked_up_where_allowed", &[Root], owners::are_looked_up_where_allowed));
     trials.push(trial("demo_ends_well", &[Root, Nginx], demo::ends_well));
     trials.push(trial("demo_interrupted_leaves_nothing", &[Root, Nginx], demo::interrupted_leaves_nothing));
     trials.push(trial("first_request_before_pod_is_known", &[Root, Nginx], first_request::is_counted));

@@ -12,6 +12,7 @@ const PODMONITOR_CRD: &str = "prometheus-operator-podmonitors.yaml";
 
 pub(crate) fn base_is_accepted_by_the_api_server(cluster: &ControlPlane) {
     assert_dry_run_accepts_all(cluster, "base");
+    assert_dry_run_accepts_all(cluster, "owners");
 
     let base = cluster.kubectl(&["kustomize", &manifest("base")]).unwrap();
     let broken = base.replace("maxUnavailable: 10%", "maxUnavailable: ten");

@@ -8,8 +8,19 @@ use crate::exposition::Format;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
 /// Labels whose values come from outside.
-const FREE: [&str; 9] =
-    ["namespace", "pod", "container", "workload", "workload_kind", "revision", "node", "uid", "version"];
+const FREE: [&str; 11] = [
+    "namespace",
+    "pod",
+    "container",
+    "workload",
+    "workload_kind",
+    "revision",
+    "node",
+    "uid",
+    "version",
+    "images",
+    "number",
+];
 
 /// Type and labels by name.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
