@@ -26,7 +26,7 @@ pub(crate) fn are_looked_up_where_allowed(cluster: &ControlPlane) {
     assert_eq!(found(shipped::SERVICE_ACCOUNT), ["Deployment web ", "Job backup-29384560 "]);
 }
 
-/// Two pods bound to a node that nobody plays: one of a CronJob's Job, made by hand as no controller of theirs runs here, and one that a
+/// Two pods bound to a node that nobody plays: one of a `CronJob`'s Job, made by hand as no controller of theirs runs here, and one that a
 /// `ReplicaSet` adopts.
 fn make_pods(cluster: &ControlPlane) {
     let top = create(
