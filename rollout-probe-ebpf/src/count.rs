@@ -9,7 +9,7 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use rollout_probe_common::{
     abi::{CodeKey, DURATION_BOUNDS_NS, PendingReset, Tally, TallyKey},
     flow::{Flow, Outcomes},
-    outcome::{CodeClass, LostSync, NoResponse, Packet, Phase, Protocol, Role},
+    outcome::{CodeClass, LostSync, NoResponse, Origin, Packet, Phase, Protocol, Role},
 };
 
 use crate::{
@@ -23,27 +23,8 @@ pub(crate) struct Counters;
 impl Outcomes for Counters {
     #[inline(always)]
     fn response(&mut self, flow: &Flow, status: u16, latency: Option<u64>) {
-        let key = key_of(flow, flow.role, Protocol::HTTP1);
-        let Some(tally) = tally(&key) else { return };
-        add(tally, core::mem::offset_of!(Tally, responses) / 8 + CodeClass::of(status).index(), 1);
-        if let Some(ns) = latency {
-            let mut bucket = 0;
-            for bound in DURATION_BOUNDS_NS {
-                bucket += (ns > bound) as usize;
-            }
-            add(tally, core::mem::offset_of!(Tally, duration_buckets) / 8 + bucket, 1);
-            add(tally, core::mem::offset_of!(Tally, duration_sum_ns) / 8, ns);
-        }
-        if status >= 400 {
-            code(&CodeKey {
-                cgroup: flow.cgroup,
-                status,
-                role: flow.role,
-                origin: flow.origin,
-                protocol: Protocol::HTTP1,
-                reserved: [0; 3],
-            });
-        }
+        let who = u32::from(flow.role.0) | u32::from(flow.origin.0) << 8 | u32::from(status) << 16;
+        count_response(flow.cgroup, who, latency.unwrap_or(UNKNOWN));
     }
 
     #[inline(always)]
@@ -55,6 +36,34 @@ impl Outcomes for Counters {
     fn lost(&mut self, why: LostSync) {
         lost(why);
     }
+}
+
+/// No latency: the request was not seen.
+const UNKNOWN: u64 = u64::MAX;
+
+/// A final response of `cgroup`. `who` is the role, the origin in the second byte, and the status above.
+///
+/// A global function of scalars: before 6.2 the verifier keeps all constants of a program with functions apart, and here each
+/// bucket and each class is one, so that all behind it would be verified once for each.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn count_response(cgroup: u64, who: u32, latency: u64) -> u32 {
+    let (role, origin, status) = (Role(who as u8), Origin((who >> 8) as u8), (who >> 16) as u16);
+    let key = TallyKey { cgroup, role, origin, protocol: Protocol::HTTP1, reserved: [0; 5] };
+    let Some(tally) = tally(&key) else { return 0 };
+    add(tally, core::mem::offset_of!(Tally, responses) / 8 + CodeClass::of(status).index(), 1);
+    if latency != UNKNOWN {
+        let mut bucket = 0;
+        for bound in DURATION_BOUNDS_NS {
+            bucket += (latency > bound) as usize;
+        }
+        add(tally, core::mem::offset_of!(Tally, duration_buckets) / 8 + bucket, 1);
+        add(tally, core::mem::offset_of!(Tally, duration_sum_ns) / 8, latency);
+    }
+    if status >= 400 {
+        code(&CodeKey { cgroup, status, role, origin, protocol: Protocol::HTTP1, reserved: [0; 3] });
+    }
+    1
 }
 
 #[inline(always)]
