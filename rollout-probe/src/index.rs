@@ -145,11 +145,6 @@ impl Index {
         self.owners.insert(uid.to_owned(), facts);
     }
 
-    /// What the API said of the owner with this uid; nothing as long as it has not been asked.
-    pub fn owner(&self, uid: &str) -> Option<&OwnerFacts> {
-        self.owners.get(uid)
-    }
-
     /// A pod was deleted. It stays for the grace time.
     pub fn delete(&mut self, uid: &PodUid, now: Instant) {
         if let Some(entry) = self.pods.get_mut(uid) {

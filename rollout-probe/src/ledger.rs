@@ -183,11 +183,11 @@ impl Ledger {
         }
         let counted = self.counters.tallies.iter().map(|(key, tally)| (key, tally));
         for (key, tally) in counted.chain(&self.waiting.tallies) {
-            totals.add_tally(&self.owner(CgroupId(key.cgroup), index), key, tally);
+            totals.add_tally(self.owner(CgroupId(key.cgroup), index), key, tally);
         }
         let counted = self.counters.codes.iter().map(|(key, count)| (key, count));
         for (key, count) in counted.chain(&self.waiting.codes) {
-            totals.add_code(&self.owner(CgroupId(key.cgroup), index), key, *count);
+            totals.add_code(self.owner(CgroupId(key.cgroup), index), key, *count);
         }
         totals
     }
@@ -257,11 +257,11 @@ impl Ledger {
         let codes: Vec<_> = self.waiting.codes.extract_if(|key, _| is_done(key.cgroup)).collect();
         for (key, tally) in &tallies {
             let owner = self.owner(CgroupId(key.cgroup), index);
-            self.retired.add_tally(&owner, key, tally);
+            self.retired.add_tally(owner, key, tally);
         }
         for (key, count) in &codes {
             let owner = self.owner(CgroupId(key.cgroup), index);
-            self.retired.add_code(&owner, key, *count);
+            self.retired.add_code(owner, key, *count);
         }
         self.cgroups.retain(|id, _| !is_done(id.0));
     }
@@ -288,25 +288,23 @@ impl Totals {
         }
     }
 
-    fn add_tally(&mut self, owner: &Owner, key: &TallyKey, tally: &Tally) {
+    fn add_tally(&mut self, owner: Owner, key: &TallyKey, tally: &Tally) {
         let responses: u64 = tally.responses.iter().sum();
         match owner {
             Owner::Container(identity, container) => {
                 let (role, origin, protocol) = (key.role, key.origin, key.protocol);
-                let (identity, container) = (identity.clone(), container.clone());
                 let key = SeriesKey { identity, container, role, origin, protocol };
                 self.series.entry(key).or_insert(Tally::ZERO).add(tally);
             }
-            Owner::Unknown(why) => *self.unattributed.entry(*why).or_default() += responses,
+            Owner::Unknown(why) => *self.unattributed.entry(why).or_default() += responses,
             Owner::Excluded => self.excluded += responses,
             Owner::Host => self.host += responses,
         }
     }
 
-    fn add_code(&mut self, owner: &Owner, key: &CodeKey, count: u64) {
+    fn add_code(&mut self, owner: Owner, key: &CodeKey, count: u64) {
         if let Owner::Container(identity, container) = owner {
             let (role, origin, protocol) = (key.role, key.origin, key.protocol);
-            let (identity, container) = (identity.clone(), container.clone());
             let series = SeriesKey { identity, container, role, origin, protocol };
             *self.codes.entry((series, key.status)).or_default() += count;
         }

@@ -93,12 +93,11 @@ impl Families<'_> {
     }
 
     fn durations(&mut self, totals: &Totals) -> fmt::Result {
-        let mut family = Family(self.0.encode_descriptor(
+        let mut family = self.seconds(
             "rollout_probe_http_request_duration",
             "Time from the first byte of a request head to the first byte of its final response head",
-            Some(&Unit::Seconds),
             MetricType::Histogram,
-        )?);
+        )?;
         for (key, tally) in http(totals) {
             let count: u64 = tally.duration_buckets.iter().sum();
             if count > 0 {
@@ -182,12 +181,11 @@ impl Families<'_> {
             let number = revision.number.unwrap_or_default();
             family.gauge(&pod_labels(identity, &[("images", &revision.images), ("number", number)]), 1)?;
         }
-        let mut family = Family(self.0.encode_descriptor(
+        let mut family = self.seconds(
             "rollout_probe_revision_first_seen_timestamp",
             "When the first pod of a revision began on this node, in seconds since 1970",
-            Some(&Unit::Seconds),
             MetricType::Gauge,
-        )?);
+        )?;
         for (identity, revision) in &revisions {
             let Some(first_seen) = revision.first_seen else { continue };
             family.0.encode_family(&&pod_labels(identity, &[])[..])?.encode_gauge(&first_seen)?;
@@ -258,12 +256,11 @@ impl Families<'_> {
         let mut family = self.counter("rollout_probe_snapshot_errors", "Readings of the kernel's maps that failed")?;
         family.plain_count(&[], health.snapshot_errors)?;
         if let Some(heard) = health.pods_heard {
-            let mut family = Family(self.0.encode_descriptor(
+            let mut family = self.seconds(
                 "rollout_probe_metadata_age",
                 "Time since something was heard from where the pods come from",
-                Some(&Unit::Seconds),
                 MetricType::Gauge,
-            )?);
+            )?;
             family.0.encode_gauge(&Instant::now().duration_since(heard).as_secs_f64())?;
         }
         let mut family = self.gauge("rollout_probe_build_info", "The version that runs; always 1")?;
@@ -276,6 +273,10 @@ impl Families<'_> {
 
     fn gauge(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge).map(Family)
+    }
+
+    fn seconds(&mut self, name: &'static str, help: &str, kind: MetricType) -> Result<Family<'_>, fmt::Error> {
+        self.0.encode_descriptor(name, help, Some(&Unit::Seconds), kind).map(Family)
     }
 }
 
