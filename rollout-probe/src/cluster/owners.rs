@@ -5,7 +5,7 @@
 //! `ClusterRole` grants pods alone, and then all pods are named by what they say themselves.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
@@ -30,7 +30,7 @@ const PACE: Duration = Duration::from_millis(100);
 const LEVELS: usize = 4;
 /// How long a kind that we may not read is left alone.
 const REFUSAL: Duration = Duration::from_mins(10);
-/// Owners that are remembered as asked for; then all are forgotten.
+/// Answers that are remembered; then all are forgotten.
 const REMEMBERED: usize = 8192;
 
 /// Who is this?
@@ -55,22 +55,26 @@ pub(super) async fn answer(
     answers: mpsc::Sender<PodEvent>,
 ) -> Result<(), Stopped> {
     let mut owners = Owners { client, refused: HashMap::new() };
-    let mut asked = HashSet::new();
+    let mut known: HashMap<String, OwnerFacts> = HashMap::new();
     while let Some(Question { owner, namespace }) = questions.recv().await {
-        if asked.len() >= REMEMBERED {
-            asked.clear();
-        }
-        if !asked.insert(owner.uid.clone()) {
-            continue;
-        }
         let uid = owner.uid.clone();
-        match owners.facts(owner, &namespace).await {
-            Ok(facts) => answers.send(PodEvent::Owner(uid, facts)).await.map_err(|_closed| Stopped)?,
-            Err(error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, uid, "cannot ask for an owner");
-                asked.remove(&uid); // again with the pod's next change
-            }
+        // Said again, because the index forgets an owner with its last pod, and another pod may come.
+        let facts = match known.get(&uid) {
+            Some(facts) => facts.clone(),
+            None => match owners.facts(owner, &namespace).await {
+                Ok(facts) => facts,
+                Err(error) => {
+                    // Asked again with the pod's next change.
+                    tracing::debug!(error = &error as &dyn std::error::Error, uid, "cannot ask for an owner");
+                    continue;
+                }
+            },
+        };
+        if known.len() >= REMEMBERED {
+            known.clear();
         }
+        known.insert(uid.clone(), facts.clone());
+        answers.send(PodEvent::Owner(uid, facts)).await.map_err(|_closed| Stopped)?;
     }
     Ok(())
 }
