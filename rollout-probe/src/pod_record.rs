@@ -139,4 +139,6 @@ fn ids_of(status: &ContainerStatus) -> impl Iterator<Item = (ContainerId, String
 }
 
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod tests;

@@ -7,42 +7,14 @@ use super::{Index, Known, OVERFLOW, OWNER_TIMEOUT};
 use crate::{
     cgroup::{ContainerId, PodUid},
     naming::Naming,
-    pod_record::PodRecord,
+    pod_record::{
+        PodRecord,
+        fixture::{UID, id, pod, running},
+    },
     revision::OwnerFacts,
 };
 
-const UID: &str = "0b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
 const GRACE: Duration = Duration::from_mins(5);
-
-fn id(digit: char) -> String {
-    digit.to_string().repeat(64)
-}
-
-fn pod(uid: &str, status: &serde_json::Value) -> PodRecord {
-    let pod: Pod = serde_json::from_value(json!({
-        "metadata": {
-            "name": "checkout-5d4f8c7b9d-x", "namespace": "shop", "uid": uid,
-            "labels": {"pod-template-hash": "5d4f8c7b9d"},
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "checkout-5d4f8c7b9d", "uid": "x", "controller": true,
-            }],
-        },
-        "spec": {
-            "containers": [{"name": "app"}],
-            "initContainers": [{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always"}],
-        },
-        "status": status,
-    }))
-    .expect("a pod");
-    PodRecord::from_pod(&pod, &Naming::default()).expect("it has a uid")
-}
-
-fn running(digit: char) -> serde_json::Value {
-    json!({"containerStatuses": [{
-        "name": "app", "image": "x", "imageID": "", "ready": true, "restartCount": 0,
-        "containerID": format!("containerd://{}", id(digit)),
-    }]})
-}
 
 #[test]
 fn restarted_container_keeps_its_older_ids() {

@@ -12,16 +12,14 @@ use crate::{
     cgroup::{CgroupId, ContainerId, Place, PodUid},
     index::Index,
     naming::Naming,
-    pod_record::PodRecord,
+    pod_record::{
+        PodRecord,
+        fixture::{UID, id},
+    },
 };
 
-const UID: &str = "0b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
 const OTHER_UID: &str = "1b1f9c6e-3c5d-4a7e-9f21-8a1b2c3d4e5f";
 const GRACE: Duration = Duration::from_mins(1);
-
-fn id(digit: char) -> String {
-    digit.to_string().repeat(64)
-}
 
 fn pod(uid: &str, name: &str, container: Option<char>) -> PodRecord {
     let statuses = container.map(|digit| {
