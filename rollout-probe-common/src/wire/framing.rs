@@ -122,7 +122,7 @@ mod found {
     pub(super) const TRAILER: u16 = 512;
 }
 
-/// Longest method. As in [`super::http1`].
+/// Longest method.
 const METHOD_MAX: u8 = 27;
 /// Longest `PROXY` line without its line end (PROXY protocol version 1).
 const PROXY_LINE_MAX: u8 = 105;
@@ -240,12 +240,6 @@ impl Framing {
     #[inline(always)]
     pub fn is_expecting(&self) -> bool {
         self.found & found::EXPECT != 0
-    }
-
-    /// The request's content has begun, or never will.
-    #[inline(always)]
-    pub fn expects_no_more(&mut self) {
-        self.found &= !found::EXPECT;
     }
 
     /// What follows this response's head is the next response: it is interim, answers a `HEAD`, or is a 204 or 304.

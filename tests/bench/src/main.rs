@@ -2,7 +2,7 @@
 //! second of a saturated server ([`throughput`]).
 //!
 //! Other work on the machine changes every number, so each comparison is between things that run at the same time or in turn, and
-//! only medians of many rounds are shown. `docs/performance.md` says how to read them. Results go to `target/bench/` as JSON too.
+//! only medians of many rounds are shown. Results go to `target/bench/` as JSON too.
 
 mod empty;
 mod kernel_time;
