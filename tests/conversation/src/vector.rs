@@ -84,6 +84,30 @@ pub enum End {
     Server,
 }
 
+impl End {
+    /// A new connection of this end.
+    #[must_use]
+    pub fn connection(self) -> Connection {
+        match self {
+            Self::Client => Connection::client(),
+            Self::Server => Connection::server(),
+        }
+    }
+
+    /// Plays segments on a connection of this end.
+    #[must_use]
+    pub fn play(self, mut it: Connection, segments: &[Piece]) -> Connection {
+        for piece in segments {
+            let (direction, start) = match (self, piece.sender) {
+                (Self::Client, Sender::Client) | (Self::Server, Sender::Server) => (Direction::Egress, TX),
+                _ => (Direction::Ingress, RX),
+            };
+            it.at(direction, start.wrapping_add(piece.at), &piece.bytes, piece.fin);
+        }
+        it
+    }
+}
+
 impl Vector {
     /// The whole table.
     ///
@@ -100,22 +124,8 @@ impl Vector {
     /// Plays `segments` at one end; `thorough` frames every message.
     #[must_use]
     pub fn play(&self, segments: &[Piece], end: End, thorough: bool) -> Connection {
-        let mut it = match end {
-            _ if self.older => Connection::older(),
-            End::Client => Connection::client(),
-            End::Server => Connection::server(),
-        };
-        if thorough {
-            it = it.thorough();
-        }
-        for piece in segments {
-            let (direction, start) = match (end, piece.sender) {
-                (End::Client, Sender::Client) | (End::Server, Sender::Server) => (Direction::Egress, TX),
-                _ => (Direction::Ingress, RX),
-            };
-            it.at(direction, start.wrapping_add(piece.at), &piece.bytes, piece.fin);
-        }
-        it
+        let it = if self.older { Connection::older() } else { end.connection() };
+        end.play(if thorough { it.thorough() } else { it }, segments)
     }
 }
 

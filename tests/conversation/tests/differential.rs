@@ -1,6 +1,6 @@
 //! Random conversations against an independent reading of the two streams, its heads and chunks by httparse.
 
-use conversation::{Connection, Conversation, Counted, Direction, End, RX, Sender, TX};
+use conversation::{Conversation, Counted, End, Piece, Sender};
 
 const CONVERSATIONS: u64 = 100_000;
 
@@ -91,32 +91,12 @@ impl Stream<'_> {
 
 /// Plays it at one end; the server closes at last if the conversation is of that kind.
 fn play(it: &Conversation, end: End, thorough: bool) -> Counted {
-    let mut connection = match end {
-        End::Client => Connection::client(),
-        End::Server => Connection::server(),
-    };
-    if thorough {
-        connection = connection.thorough();
-    }
-    for piece in &it.segments {
-        let (direction, start) = match (end, piece.sender) {
-            (End::Client, Sender::Client) | (End::Server, Sender::Server) => (Direction::Egress, TX),
-            _ => (Direction::Ingress, RX),
-        };
-        connection.at(direction, start.wrapping_add(piece.at), &piece.bytes, false);
-    }
-    if it.is_closed {
-        let (direction, start) = match end {
-            End::Client => (Direction::Ingress, RX),
-            End::Server => (Direction::Egress, TX),
-        };
-        connection.at(
-            direction,
-            start.wrapping_add(u32::try_from(it.answered.len()).expect("a short stream")),
-            b"",
-            true,
-        );
-    }
+    let connection = end.connection();
+    let connection = if thorough { connection.thorough() } else { connection };
+    let connection = end.play(connection, &it.segments);
+    let at = u32::try_from(it.answered.len()).expect("a short stream");
+    let close = Piece { sender: Sender::Server, at, bytes: Vec::new(), fin: true };
+    let connection = end.play(connection, if it.is_closed { std::slice::from_ref(&close) } else { &[] });
     Counted::of(connection.outcomes())
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use conversation::{Connection, Conversation, Counted, Direction, RX, Sender, TX};
+use conversation::{Connection, Conversation, Counted, End};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
     Request, Response,
@@ -76,14 +76,7 @@ async fn random_conversations_are_counted_as_hyper_reads_them() {
         let it = Conversation::random(seed, false);
         assert_eq!(methods(&it.asked).await, it.methods, "seed {seed}: the requests");
         let statuses = statuses(&it).await;
-        let mut connection = Connection::server();
-        for piece in &it.segments {
-            let (direction, start) = match piece.sender {
-                Sender::Client => (Direction::Ingress, RX),
-                Sender::Server => (Direction::Egress, TX),
-            };
-            connection.at(direction, start.wrapping_add(piece.at), &piece.bytes, false);
-        }
+        let connection = End::Server.play(Connection::server(), &it.segments);
         let wanted = Counted { responses: statuses, ..Counted::default() };
         assert_eq!(Counted::of(connection.outcomes()), wanted, "seed {seed}");
     }

@@ -5,7 +5,7 @@
 use conversation::{
     Connection,
     Direction::{self, Egress, Ingress},
-    Outcome, RX, TX,
+    Outcome, RX, Random, TX,
 };
 use rollout_probe_common::{
     flow::state,
@@ -328,27 +328,21 @@ fn reset_phase_is_what_the_connection_was_doing() {
 /// Every conversation above is short; this one is long and cut at random, with copies and reordering.
 #[test]
 fn random_cuts_copies_and_order_change_nothing() {
-    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = move |below: usize| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed % below as u64) as usize
-    };
+    let mut random = Random::new(0);
     for _ in 0..2000 {
         let mut it = Connection::client();
         let mut expected = vec![];
         for _ in 0..5 {
             it.sends(Egress, GET);
-            let status = 200 + random(400) as u16;
-            let body = "HTTP/1.1 500 x\r\n".repeat(random(20));
+            let status = 200 + random.below(400) as u16;
+            let body = "HTTP/1.1 500 x\r\n".repeat(random.below(20));
             let message = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             expected.push(status);
             let start = it.next[0];
             let mut pieces = vec![];
             let mut at = 0;
             while at < message.len() {
-                let n = 1 + random(message.len() - at);
+                let n = 1 + random.below(message.len() - at);
                 pieces.push((at, at + n));
                 at += n;
             }
@@ -357,7 +351,7 @@ fn random_cuts_copies_and_order_change_nothing() {
             let early = *pieces.iter().rfind(|(from, _)| *from == 0 || *from >= 16).expect("the first");
             it.at(Ingress, start.wrapping_add(early.0 as u32), &message.as_bytes()[early.0..early.1], false);
             for (from, to) in pieces {
-                for _ in 0..=random(2) {
+                for _ in 0..=random.below(2) {
                     it.at(Ingress, start.wrapping_add(from as u32), &message.as_bytes()[from..to], false);
                 }
             }
