@@ -19,7 +19,7 @@ use cluster::{Cluster, Rollout};
 use testbed::{
     checkout::{FAULTY_IMAGE, GOOD_IMAGE, NAME, NAMESPACE, REPLICAS},
     counts::{self, PodCounts},
-    daemon::{Daemon, sum},
+    daemon::{Daemon, Sample, parse, sum},
     node::PlayedNode,
     server,
 };
@@ -76,15 +76,16 @@ fn run() -> Result<()> {
     let compared = counts::wait_for(&daemon, &wanted);
 
     let exposition = daemon.scrape_prometheus_text()?;
-    print!("\n{}", table::of(&exposition, &pods, &seen, [&first, &second])?);
+    let samples = parse(&exposition)?;
+    print!("\n{}", table::of(&samples, &pods, &seen, [&first, &second])?);
     print!(
         "\nRaw series of revision {}, without zeros:\n\n{}",
         second.revision,
         table::raw(&exposition, &second.revision)
     );
     compared?;
-    check_nothing_missed(&daemon)?;
-    println!("\n{}", table::verdict(&exposition, &pods, [&first, &second])?);
+    check_nothing_missed(&samples)?;
+    println!("\n{}", table::verdict(&samples, &pods, [&first, &second])?);
     Ok(())
 }
 
@@ -95,10 +96,9 @@ fn roll(cluster: &mut dyn Cluster, image: &str, say: &dyn Fn(&str)) -> Result<Ro
 }
 
 /// Counts that the daemon itself calls incomplete would make the table's agreement worthless.
-fn check_nothing_missed(daemon: &Daemon) -> Result<()> {
-    let samples = daemon.scrape()?;
+fn check_nothing_missed(samples: &[Sample]) -> Result<()> {
     for family in ["rollout_probe_lost_sync_total", "rollout_probe_unattributed_responses"] {
-        let missed = sum(&samples, family, &[]);
+        let missed = sum(samples, family, &[]);
         if missed > 0.0 {
             bail!("{family} is {missed}, not 0");
         }

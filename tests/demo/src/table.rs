@@ -5,7 +5,7 @@ use std::{fmt::Write, time::Duration};
 use anyhow::Result;
 use testbed::{
     counts::whole,
-    daemon::{Sample, parse, sum},
+    daemon::{Sample, sum},
     kubelet::PodRecord,
     load::TargetTally,
 };
@@ -32,8 +32,7 @@ struct Row {
 }
 
 /// The table: two rows for each revision, which should differ in the latencies alone.
-pub(crate) fn of(exposition: &str, pods: &[PodRecord], seen: &Seen, rollouts: [&Rollout; 2]) -> Result<String> {
-    let samples = parse(exposition)?;
+pub(crate) fn of(samples: &[Sample], pods: &[PodRecord], seen: &Seen, rollouts: [&Rollout; 2]) -> Result<String> {
     let mut text = format!(
         "{:<12} {:<18} {:>4} {:>9} {:>6} {:>12} {:>7} {:>7} {:>8} {:>8} {:>10}\n",
         "revision",
@@ -49,7 +48,7 @@ pub(crate) fn of(exposition: &str, pods: &[PodRecord], seen: &Seen, rollouts: [&
         "probes ok"
     );
     for rollout in rollouts {
-        write_row(&mut text, &rollout.revision, "rollout-probe", &exported(&samples, &rollout.revision)?);
+        write_row(&mut text, &rollout.revision, "rollout-probe", &exported(samples, &rollout.revision)?);
         write_row(&mut text, "", "users and kubelet", &clients(pods, seen, &rollout.revision));
     }
     Ok(text)
@@ -66,9 +65,8 @@ pub(crate) fn raw(exposition: &str, revision: &str) -> String {
 }
 
 /// What happened, in words.
-pub(crate) fn verdict(exposition: &str, pods: &[PodRecord], [first, second]: [&Rollout; 2]) -> Result<String> {
-    let samples = parse(exposition)?;
-    let (old, new) = (exported(&samples, &first.revision)?, exported(&samples, &second.revision)?);
+pub(crate) fn verdict(samples: &[Sample], pods: &[PodRecord], [first, second]: [&Rollout; 2]) -> Result<String> {
+    let (old, new) = (exported(samples, &first.revision)?, exported(samples, &second.revision)?);
     Ok(format!(
         "Kubernetes:    {}.\n\
          rollout-probe: revision {} answered {} of {} requests with 5xx and left {} without any response ({} errors);\n\
@@ -173,7 +171,9 @@ fn milliseconds(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bucket, exported, parse, raw};
+    use testbed::daemon::parse;
+
+    use super::{bucket, exported, raw};
 
     const EXPOSITION: &str = r#"
 rollout_probe_pod_info{revision="b",pod="b-1"} 1

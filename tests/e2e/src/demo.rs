@@ -1,18 +1,10 @@
 //! The README's demo: it ends well, and it leaves nothing behind when it is interrupted.
 
-use std::{
-    env, fs,
-    os::unix::process::ExitStatusExt,
-    path::PathBuf,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{env, fs, os::unix::process::ExitStatusExt, path::PathBuf, process::Command, time::Duration};
 
-use testbed::{cgroup, controlplane::ASSETS_VARIABLE, process::Process};
+use testbed::{cgroup, controlplane::ASSETS_VARIABLE, process::Process, wait};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
-const POLL: Duration = Duration::from_millis(50);
 
 /// With a pods file; that the same Deployment rolls on a real control plane, another test shows.
 pub(crate) fn ends_well() {
@@ -26,7 +18,7 @@ pub(crate) fn ends_well() {
 
 pub(crate) fn interrupted_leaves_nothing() {
     let mut demo = start();
-    wait_until(|| demo.log().contains("rolling out revision 2"));
+    wait::until("revision 2", TIMEOUT, || demo.log().contains("rolling out revision 2")).unwrap();
     let worker = fs::read_to_string(format!("/proc/{0}/task/{0}/children", demo.id())).unwrap();
     let prefix = format!("rollout-probe-test-{}-", worker.trim());
     assert!(!left(&prefix).is_empty(), "nothing is named {prefix}*, so this would pass whatever is left");
@@ -50,12 +42,4 @@ fn left(prefix: &str) -> Vec<PathBuf> {
     let dirs = [PathBuf::from("/run/netns"), cgroup::mount_point().unwrap()];
     let entries = dirs.into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).map(|entry| entry.path()).collect()
-}
-
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited {TIMEOUT:?} in vain");
-        thread::sleep(POLL);
-    }
 }

@@ -1,14 +1,15 @@
 //! Count first, name later: the first request that a brand-new pod serves is counted, although the daemon hears of the pod's
 //! object only seconds afterwards.
 
-use std::{collections::BTreeMap, fs, path::Path, thread, time::Duration};
+use std::{collections::BTreeMap, thread, time::Duration};
 
-use serde_json::{Value, json};
 use testbed::{
+    checkout,
     counts::{self, PodCounts, expected, exported},
     daemon::Daemon,
     load,
     node::PlayedNode,
+    pods::{self, PodObject},
 };
 
 const NODE: &str = "played-node";
@@ -21,7 +22,7 @@ const DELAY: Duration = Duration::from_secs(3);
 pub(crate) fn is_counted() {
     let dir = tempfile::tempdir().unwrap();
     let pods_file = dir.path().join("pods.json");
-    write_pods(&pods_file, &[]);
+    pods::write(&pods_file, &[]).unwrap();
     let mut node = PlayedNode::new().unwrap();
     let user = node.client("user").unwrap();
     let daemon = Daemon::start(&["--node-name", NODE, "--pods-file", pods_file.to_str().unwrap()]).unwrap();
@@ -37,36 +38,22 @@ pub(crate) fn is_counted() {
         "nobody has told the daemon of this pod"
     );
 
-    write_pods(&pods_file, &[pod_object(&pod.id, &pod.host.ip)]);
+    pods::write(&pods_file, &[pod_object(&pod.id, &pod.host.ip)]).unwrap();
     let wanted = PodCounts::from([((REVISION.to_owned(), POD.to_owned()), expected(&seen, None))]);
     counts::wait_for(&daemon, &wanted).unwrap();
 }
 
-/// A new file takes the old one's place at once, as the daemon's documentation asks for.
-fn write_pods(path: &Path, pods: &[Value]) {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": pods});
-    let new = path.with_extension("new");
-    fs::write(&new, list.to_string()).unwrap();
-    fs::rename(new, path).unwrap();
-}
-
-fn pod_object(container_id: &str, ip: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "namespace": "shop", "name": POD, "uid": UID, "labels": {"pod-template-hash": REVISION},
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("checkout-{REVISION}"), "uid": UID, "controller": true,
-            }],
-        },
-        "spec": {"nodeName": NODE, "containers": [{"name": "web", "image": "nginx-faulty:2"}]},
-        "status": {
-            "phase": "Running", "podIP": ip,
-            "containerStatuses": [{
-                "name": "web", "image": "nginx-faulty:2", "imageID": "", "ready": true, "restartCount": 0,
-                "containerID": format!("containerd://{container_id}"),
-            }],
-        },
-    })
+fn pod_object(container_id: &str, ip: &str) -> PodObject {
+    PodObject {
+        namespace: checkout::NAMESPACE.to_owned(),
+        name: POD.to_owned(),
+        uid: UID.to_owned(),
+        deployment: checkout::NAME.to_owned(),
+        revision: REVISION.to_owned(),
+        node: NODE.to_owned(),
+        image: checkout::FAULTY_IMAGE.to_owned(),
+        ip: ip.to_owned(),
+        container_id: container_id.to_owned(),
+        ready: true,
+    }
 }

@@ -6,14 +6,12 @@
 //! increment is lost. At the end at most 1.1 scrape intervals are added, and the result grows in proportion. With raw samples
 //! that span `s` seconds at an average distance of `d`, a true increase of `n` gives at least `n` and at most `n (1 + 1.1 d/s)`.
 
-use std::{
-    thread,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use testbed::{
     counts::whole,
     prometheus::{Prometheus, RawSample},
+    wait,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -21,19 +19,21 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Waits until Prometheus has this many series of 5xx of the revision, all of them 0. This is the promise of the exporter that
 /// `increase` depends on: the series are there before the first error.
 pub(crate) fn wait_for_zeros(prometheus: &Prometheus, revision: &str, series: usize) {
-    wait_until(&format!("{series} series at 0 for revision {revision}"), || {
+    wait::until(&format!("{series} series at 0 for revision {revision}"), TIMEOUT, || {
         let stored = prometheus.query(&selector(revision), SystemTime::now()).unwrap();
         assert!(stored.iter().all(|(_, value)| *value == 0.0), "5xx before any traffic: {stored:?}");
         stored.len() == series
-    });
+    })
+    .unwrap();
 }
 
 /// Waits until the last scrape shows all of the failures, and compares the query of the README with them.
 pub(crate) fn assert_matches(prometheus: &Prometheus, revision: &str, failures: u64) {
-    wait_until(&format!("{failures} failures of revision {revision} in Prometheus"), || {
+    wait::until(&format!("{failures} failures of revision {revision} in Prometheus"), TIMEOUT, || {
         let stored = prometheus.query(&selector(revision), SystemTime::now()).unwrap();
         stored.iter().map(|(_, value)| whole(*value).unwrap()).sum::<u64>() >= failures
-    });
+    })
+    .unwrap();
     let now = SystemTime::now();
     let raw = prometheus.query_range_selector(&format!("{}[1m]", selector(revision)), now).unwrap();
     let (mut least, mut most) = (0.0, 0.0);
@@ -73,12 +73,4 @@ fn selector(revision: &str) -> String {
     format!(
         "rollout_probe_http_responses_total{{code_class=\"5xx\",origin=\"traffic\",role=\"server\",revision=\"{revision}\"}}"
     )
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited {} s in vain for {what}", TIMEOUT.as_secs());
-        thread::sleep(Duration::from_millis(200));
-    }
 }

@@ -9,6 +9,7 @@ use testbed::{
     controlplane::ControlPlane,
     daemon::Daemon,
     shipped::{self, manifest},
+    wait,
 };
 
 const NAMESPACE: &str = "owners";
@@ -70,11 +71,8 @@ spec:
         NAMESPACE,
         "--output=jsonpath={.metadata.ownerReferences[*].kind}",
     ];
-    let deadline = Instant::now() + TIMEOUT;
-    while cluster.kubectl(&adopted).unwrap().trim() != "ReplicaSet" {
-        assert!(Instant::now() < deadline, "the ReplicaSet has not adopted its pod");
-        thread::sleep(Duration::from_millis(100));
-    }
+    let is_adopted = || cluster.kubectl(&adopted).unwrap().trim() == "ReplicaSet";
+    wait::until("the ReplicaSet to adopt its pod", TIMEOUT, is_adopted).unwrap();
 }
 
 fn make_pod(cluster: &ControlPlane, name: &str, labels: &str, owner: &str) {

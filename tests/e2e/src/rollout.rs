@@ -13,6 +13,7 @@ use testbed::{
     load::{self, TargetTally},
     node::PlayedNode,
     prometheus::Prometheus,
+    shipped,
 };
 
 use crate::increase;
@@ -29,7 +30,7 @@ pub(crate) fn counts_are_exact(cluster: &ControlPlane) {
     let mut node = PlayedNode::new().unwrap();
     let user = node.client("user").unwrap();
     let kubelet = Kubelet::start(cluster, NODE, node, ()).unwrap();
-    let kubeconfig = cluster.service_account_kubeconfig("rollout-probe", "rollout-probe").unwrap();
+    let kubeconfig = cluster.service_account_kubeconfig(shipped::NAMESPACE, shipped::SERVICE_ACCOUNT).unwrap();
     let daemon = Daemon::start(&["--node-name", NODE, "--kubeconfig", kubeconfig.to_str().unwrap()]).unwrap();
     let prometheus = Prometheus::start(daemon.address(), Duration::from_secs(1)).unwrap();
     let mut seen = Traffic::new();

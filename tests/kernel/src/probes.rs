@@ -1,15 +1,13 @@
 //! Whose requests are probes: those of sockets that were made in a prober's cgroup, and nobody else's.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
 use testbed::{
     load::{self, Prober},
     peer::{Peer, Step, receive, send},
     process::Place,
     server::{Kind, Options, Server},
+    wait,
 };
 
 use crate::{
@@ -29,7 +27,7 @@ pub(crate) fn are_told_from_traffic(bench: &mut Bench) {
 
     let mut probers = vec![Prober::start(&kubelet, &address, "/healthz", PERIOD).unwrap()];
     probers.push(Prober::start(&kubelet, &format!("[{}]:8080", pod.ip6), "/unavailable", PERIOD).unwrap());
-    wait_until(|| probers[0].ready());
+    wait::until("the pod to be ready", Duration::from_secs(5), || probers[0].ready()).unwrap();
     let tally = load::run(&user.place, &address, &[("/ok", 200), ("/fail", 20)]).unwrap();
     thread::sleep(PERIOD * 4);
 
@@ -68,12 +66,4 @@ pub(crate) fn port_used_again_is_traffic(bench: &mut Bench) {
     }
     bench.assert_counts(&wanted);
     bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !condition() {
-        assert!(Instant::now() < deadline, "the pod does not become ready");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

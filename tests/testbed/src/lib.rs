@@ -7,6 +7,8 @@
 //! - [`controlplane`] is a real API server with its controllers, [`kubelet`] plays the kubelet for it, [`prometheus`] is real.
 //! - [`checkout`] is the Deployment that is rolled there, [`shipped`] what `deploy/` holds.
 //!
+//! [`wait`] is for whatever takes its time.
+//!
 //! A program that uses this calls [`run_child_if_asked`] first, and needs root for most of it. It starts itself again for
 //! load, for probes and for its own supervision.
 
@@ -28,6 +30,7 @@ pub mod prometheus;
 pub mod server;
 pub mod shipped;
 mod supervisor;
+pub mod wait;
 
 /// To be called first in `main`. Returns in the process that is to do the program's work; does not return in those that serve it:
 /// children that make traffic, and the supervisor that cleans up when all is over.

@@ -1,12 +1,8 @@
 //! No API server: this program does what a Deployment's controllers and a kubelet do, and writes the pods to a file.
 
-use std::{
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tempfile::TempDir;
 use testbed::{
     checkout::{FAULTY_IMAGE, GOOD_IMAGE, NAME, NAMESPACE, PORT, READINESS_PATH, REPLICAS},
@@ -14,6 +10,7 @@ use testbed::{
     load::Prober,
     node::{NginxPod, PlayedNode},
     pods::{self, PodObject},
+    wait,
 };
 
 use super::{Cluster, NODE, Rollout};
@@ -78,14 +75,9 @@ impl PodsFile {
 
     /// Of the pod that was started last.
     fn await_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + READY_TIMEOUT;
         let Some(running) = self.running.last_mut() else { return Ok(()) };
-        while !running.prober.as_mut().is_some_and(Prober::ready) {
-            if Instant::now() > deadline {
-                bail!("pod {} is not ready after {READY_TIMEOUT:?}", running.object.name);
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
+        let what = format!("pod {} to be ready", running.object.name);
+        wait::until(&what, READY_TIMEOUT, || running.prober.as_mut().is_some_and(Prober::ready))?;
         running.object.ready = true;
         self.traffic.add(&record(running, false)?)?;
         self.write()
