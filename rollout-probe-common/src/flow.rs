@@ -93,6 +93,20 @@ pub struct Stream {
 const FURTHEST: u32 = 1 << 30;
 
 impl Stream {
+    /// No byte seen, and nothing known.
+    const START: Self = Self {
+        skip: 0,
+        end: 0,
+        expect: 0,
+        fin: 0,
+        early: 0,
+        known: 0,
+        fin_seen: 0,
+        wait: 0,
+        is_early: 0,
+        reserved: [0; 4],
+    };
+
     #[inline(always)]
     fn await_head(&mut self, seq: u32) {
         self.wait = wait::HEAD;
@@ -123,7 +137,7 @@ impl Stream {
     }
 }
 
-/// One connection. Lives in the kernel's socket storage, which starts as zeroes and is freed with the socket.
+/// One connection. Lives in the kernel's socket storage, which is freed with the socket.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
@@ -159,14 +173,14 @@ pub struct Flow {
     pub reset: u8,
     /// 1 once the connection itself was counted.
     pub counted: u8,
-    /// 1 once the state was set up (storage starts as zeroes).
-    pub live: u8,
     /// In `LOST`: 1 + the direction of the last payload, 0 for none.
     pub turn: u8,
     /// In `LOST`: turns that were no request head.
     pub misses: u8,
     /// 1 while nothing of a connection that is older than the programs was understood.
     pub older: u8,
+    /// Explicit padding.
+    pub reserved: u8,
 }
 
 /// The payload of one TCP segment.
@@ -242,24 +256,44 @@ impl Request {
 }
 
 impl Flow {
+    /// Nothing seen.
+    const START: Self = Self {
+        cgroup: 0,
+        first: 0,
+        streams: [Stream::START; 2],
+        asked: 0,
+        answered: 0,
+        first_at: 0,
+        boundary: 0,
+        continued: 0,
+        state: state::UNDECIDED,
+        opened: Role::UNKNOWN,
+        role: Role::UNKNOWN,
+        origin: Origin::TRAFFIC,
+        responded: 0,
+        thorough: 0,
+        reset: 0,
+        counted: 0,
+        turn: 0,
+        misses: 0,
+        older: 0,
+        reserved: 0,
+    };
+
     /// A connection seen from its start. `rx` and `tx` are the sequence numbers of the first payload byte of each direction.
     #[inline(always)]
-    pub fn open(&mut self, opened: Role, origin: Origin, rx: u32, tx: u32) {
-        self.live = 1;
-        self.opened = opened;
-        self.origin = origin;
-        self.stream(Direction::Ingress).starts_at(rx);
-        self.stream(Direction::Egress).starts_at(tx);
+    pub fn open(opened: Role, origin: Origin, rx: u32, tx: u32) -> Self {
+        let mut flow = Self { opened, origin, ..Self::START };
+        flow.stream(Direction::Ingress).starts_at(rx);
+        flow.stream(Direction::Egress).starts_at(tx);
+        flow
     }
 
-    /// A connection older than the programs. Whether it is HTTP/1 at all is not known yet, so nothing is lost yet.
+    /// A connection older than the programs. Whether it is HTTP/1 at all is not known yet, so nothing is lost yet. It was opened
+    /// before counting began, so it is not a new connection.
     #[inline(always)]
-    pub fn join(&mut self) {
-        self.live = 1;
-        // It was opened before counting began, so it is not a new connection.
-        self.counted = 1;
-        self.older = 1;
-        self.state = state::LOST;
+    pub fn join() -> Self {
+        Self { counted: 1, older: 1, state: state::LOST, ..Self::START }
     }
 
     /// Requests without a final response head.

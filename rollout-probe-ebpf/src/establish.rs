@@ -35,23 +35,21 @@ pub(crate) fn established(ctx: &SockOpsContext, opened: Role) {
     if sk.is_null() {
         return;
     }
-    let Some(flow) = socket::make(sk) else {
+    // A client's own origin comes with its first packet, which knows its cgroup.
+    let origin = if opened == Role::SERVER { origin(ctx, rx) } else { Origin::TRAFFIC };
+    let Some(flow) = socket::make(sk, &Flow::open(opened, origin, rx, tx)) else {
         return count::lost(LostSync::NO_STORAGE);
     };
-    // SAFETY: socket storage of this event's socket, alive while the program runs.
-    let flow = unsafe { &mut *flow };
-    if flow.live != 0 {
-        return;
-    }
-    flow.open(opened, Origin::TRAFFIC, rx, tx);
     if opened == Role::SERVER {
+        // SAFETY: socket storage of this event's socket, alive while the program runs.
+        let flow = unsafe { &mut *flow };
         claim_handoff(ctx, flow, rx);
     }
 }
 
-/// Whether a prober of this node opened this connection.
+/// Whether a prober of this node opened this connection, in which `first` is the first byte from the client.
 #[inline(always)]
-fn is_probe(ctx: &SockOpsContext) -> bool {
+fn origin(ctx: &SockOpsContext, first: u32) -> Origin {
     // All fields are read, volatile, before the choice: else the compiler makes the choice first, of an address, and reads
     // through that ("dereference of modified ctx ptr disallowed").
     macro_rules! field {
@@ -69,7 +67,7 @@ fn is_probe(ctx: &SockOpsContext) -> bool {
     let inet6 = (address!(remote_ip6), address!(local_ip6));
     let (client, server) = if ctx.family() == INET { inet } else { inet6 };
     let key = ProbeKey { client, server, client_port: remote_port(ctx), server_port: ctx.local_port() as u16 };
-    probe::claim(&key)
+    probe::origin(&key, first)
 }
 
 /// The remote port is in network byte order, the local one in the host's (`struct bpf_sock_ops` in `linux/bpf.h`).
@@ -92,10 +90,6 @@ fn claim_handoff(ctx: &SockOpsContext, flow: &mut Flow, rx: u32) {
         || now().wrapping_sub(handoff.at_ns) > HANDOFF_NS
     {
         return;
-    }
-    // That packet left the note that this end's first packet looks for otherwise.
-    if is_probe(ctx) {
-        flow.origin = Origin::PROBE;
     }
     let segment = Segment { seq: rx, len, fin: handoff.fin != 0 };
     let mut kept = Kept { handoff };

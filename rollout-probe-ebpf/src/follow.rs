@@ -1,6 +1,9 @@
 //! One packet through its connection's state.
 
-use aya_ebpf::{bindings::__sk_buff, helpers::generated::bpf_skb_load_bytes};
+use aya_ebpf::{
+    bindings::__sk_buff,
+    helpers::generated::{bpf_skb_load_bytes, bpf_tcp_sock},
+};
 use rollout_probe_common::{
     abi::{Handoff, PendingReset},
     flow::{Direction, Flow, Path, Segment, state},
@@ -44,7 +47,7 @@ fn try_packet(skb: Skb, direction: Direction) -> Result<Packet, Packet> {
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
     if unsafe { (*flow).cgroup == 0 || is_to_be_counted(&*flow, direction, headers.tcp.flags) } {
         let what = direction as u32 | u32::from(headers.tcp.flags) << 8;
-        first_packet(skb.0, headers.at, what);
+        first_packet(skb.0, what);
     }
     if headers.tcp.flags & RST != 0 {
         reset(skb.0, direction as u32);
@@ -76,18 +79,24 @@ fn older(skb: Skb, headers: &Headers, direction: Direction) -> Result<*mut Flow,
     let sk = socket::full(skb.0)?;
     // SAFETY: a full socket of the program's context.
     let state = unsafe { (*sk).state };
-    if state == socket::LISTEN && direction == Direction::Ingress {
-        hand_off(skb, headers)?;
+    match (state, direction) {
+        (socket::LISTEN, Direction::Ingress) => hand_off(skb, headers)?,
+        (socket::SYN_RECV, Direction::Ingress) => {
+            overtake(skb.0, headers.at);
+            return socket::flow_of(skb.0);
+        }
+        (socket::SYN_SENT, Direction::Egress) => {
+            probe::announce(skb.0, headers.at, headers.tcp.seq.wrapping_add(1));
+        }
+        _ => {}
     }
     if !socket::is_connected(state) {
         return Err(Packet::NO_CONNECTION);
     }
-    let Some(flow) = socket::make(sk) else {
+    let Some(flow) = socket::make(sk, &Flow::join()) else {
         count::lost(LostSync::NO_STORAGE);
         return Err(Packet::NO_STORAGE);
     };
-    // SAFETY: just made; zeroes are a valid Flow.
-    unsafe { (*flow).join() };
     Ok(flow)
 }
 
@@ -124,6 +133,26 @@ fn hand_off(skb: Skb, headers: &Headers) -> Result<(), Packet> {
 // call costs its caller one instruction. All in one function they are over the limit of 1,000,000. Arguments can
 // only be the context and scalars (Linux 5.10), so each looks the connection up again.
 
+/// A packet for an accepted connection that another CPU is still setting up: that one has put the socket where packets find
+/// it, and has not come to [`crate::establish`] yet. TCP will take the packet, so the state is set up here. The TCP header is at `at`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn overtake(skb: *mut __sk_buff, at: u32) -> u32 {
+    let Ok(sk) = socket::full(skb) else { return 0 };
+    // SAFETY: a full socket of the program's context.
+    let tcp = unsafe { bpf_tcp_sock(sk) };
+    if tcp.is_null() {
+        return 0;
+    }
+    // SAFETY: the verifier has seen the null check.
+    let (rx, tx) = unsafe { ((*tcp).rcv_nxt, (*tcp).snd_nxt) };
+    let Ok(key) = Skb(skb).probe_key(at) else { return 0 };
+    if socket::make(sk, &Flow::open(Role::SERVER, probe::origin(&key, rx), rx, tx)).is_none() {
+        count::lost(LostSync::NO_STORAGE);
+    }
+    1
+}
+
 /// Whether a packet that is no bare ACK is the one that counts its connection. An accepted connection is counted by the first
 /// such packet inwards, a connecting one by the first outwards, so that only one of the two programs counts, whatever runs at the
 /// same time. The exceptions are ends before that: a reset, and a server's FIN, after which the peer's FIN may come to a socket in
@@ -139,32 +168,23 @@ fn is_to_be_counted(flow: &Flow, direction: Direction, flags: u8) -> bool {
     }
 }
 
-/// Counts the connection, finds its cgroup and whether it is a prober's. The TCP header is at `at`, `what` is the direction,
-/// and the TCP flags in the second byte.
+/// Counts the connection, finds its cgroup and whether that is a prober's. `what` is the direction, and the TCP flags in the second byte.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, at: u32, what: u32) -> u32 {
+pub(crate) extern "C" fn first_packet(skb: *mut __sk_buff, what: u32) -> u32 {
     let Ok(flow) = socket::flow_of(skb) else { return 0 };
     // SAFETY: socket storage of the packet's own socket, alive while the program runs.
     let flow = unsafe { &mut *flow };
-    let skb = Skb(skb);
     if flow.cgroup == 0 {
-        flow.cgroup = skb.cgroup();
+        flow.cgroup = Skb(skb).cgroup();
     }
     let direction = socket::direction_of(what);
     if !is_to_be_counted(flow, direction, (what >> 8) as u8) {
         return 0;
     }
     flow.counted = 1;
-    if direction == Direction::Ingress && flow.opened == Role::SERVER {
-        if skb.probe_key(at).is_ok_and(|key| probe::claim(&key)) {
-            flow.origin = Origin::PROBE;
-        }
-    } else if direction == Direction::Egress && flow.opened == Role::CLIENT && probe::is_prober(flow.cgroup) {
+    if flow.opened == Role::CLIENT && probe::is_prober(flow.cgroup) {
         flow.origin = Origin::PROBE;
-        if let Ok(key) = skb.probe_key(at) {
-            probe::announce(&key);
-        }
     }
     count::connection(flow);
     1

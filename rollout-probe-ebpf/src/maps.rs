@@ -35,9 +35,9 @@ pub(crate) static CODES: HashMap<CodeKey, u64> = HashMap::with_max_entries(CODE_
 #[map]
 pub(crate) static PROBERS: HashMap<u64, u8> = HashMap::with_max_entries(PROBER_ENTRIES, 0);
 
-/// Connections of probers, from their first packet until the other end accepts them. LRU: those to another node stay unclaimed.
+/// Connections that probers open, with the sequence number of their first byte. LRU: nobody takes them out.
 #[map]
-pub(crate) static PROBES: LruHashMap<ProbeKey, u8> = LruHashMap::with_max_entries(PROBE_ENTRIES, 0);
+pub(crate) static PROBES: LruHashMap<ProbeKey, u32> = LruHashMap::with_max_entries(PROBE_ENTRIES, 0);
 
 /// Resets on their way through the stack, by socket cookie. LRU: those that TCP does not accept are never claimed.
 #[map]

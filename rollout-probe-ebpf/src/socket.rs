@@ -16,8 +16,8 @@ use rollout_probe_common::{
 use crate::maps::{FLOWS, FRAMES};
 
 /// TCP states (`include/net/tcp_states.h`, UAPI as `BPF_TCP_*`).
-const SYN_SENT: u32 = 2;
-const SYN_RECV: u32 = 3;
+pub(crate) const SYN_SENT: u32 = 2;
+pub(crate) const SYN_RECV: u32 = 3;
 const TIME_WAIT: u32 = 6;
 const CLOSE: u32 = 7;
 pub(crate) const LISTEN: u32 = 10;
@@ -58,25 +58,25 @@ pub(crate) fn flow_of(skb: *mut __sk_buff) -> Result<*mut Flow, Packet> {
 /// The connection's state if there is any.
 #[inline(always)]
 pub(crate) fn find(sk: *mut bpf_sock) -> Option<*mut Flow> {
-    storage(&raw const FLOWS, sk, 0)
+    storage(&raw const FLOWS, sk, ptr::null(), 0)
 }
 
-/// The connection's state, made of zeroes where there is none; nothing when the kernel has no memory for it.
+/// The connection's state, which starts as `flow` where there is none; nothing when the kernel has no memory for it.
 #[inline(always)]
-pub(crate) fn make(sk: *mut bpf_sock) -> Option<*mut Flow> {
-    storage(&raw const FLOWS, sk, CREATE)
+pub(crate) fn make(sk: *mut bpf_sock, flow: &Flow) -> Option<*mut Flow> {
+    create(&raw const FLOWS, sk, flow)
 }
 
 /// The connection's framing if there is any.
 #[inline(always)]
 pub(crate) fn find_frames(sk: *mut bpf_sock) -> Option<*mut Frames> {
-    storage(&raw const FRAMES, sk, 0)
+    storage(&raw const FRAMES, sk, ptr::null(), 0)
 }
 
-/// As [`make`], for its framing.
+/// As [`make`], for its framing, which starts as zeroes.
 #[inline(always)]
 pub(crate) fn make_frames(sk: *mut bpf_sock) -> Option<*mut Frames> {
-    storage(&raw const FRAMES, sk, CREATE)
+    create(&raw const FRAMES, sk, ptr::null())
 }
 
 /// Frees the connection's framing.
@@ -90,10 +90,21 @@ pub(crate) fn drop_frames(sk: *mut bpf_sock) {
 /// `BPF_SK_STORAGE_GET_F_CREATE`.
 const CREATE: u64 = 1;
 
+/// The first of two CPUs that make a storage at the same time makes it, whole. The other one's call fails, and finds it then
+/// (`bpf_local_storage_update` with `BPF_NOEXIST`, Linux 5.10 to 6.18).
 #[inline(always)]
-fn storage<T>(map: *const SkStorage<T>, sk: *mut bpf_sock, flags: u64) -> Option<*mut T> {
-    // SAFETY: the map is this object's own, and `sk` is a socket of the program's context.
-    let value = unsafe { bpf_sk_storage_get(map.cast_mut().cast(), sk.cast(), ptr::null_mut(), flags) }.cast::<T>();
+fn create<T>(map: *const SkStorage<T>, sk: *mut bpf_sock, start: *const T) -> Option<*mut T> {
+    match storage(map, sk, start, CREATE) {
+        None => storage(map, sk, ptr::null(), 0),
+        made => made,
+    }
+}
+
+#[inline(always)]
+fn storage<T>(map: *const SkStorage<T>, sk: *mut bpf_sock, start: *const T, flags: u64) -> Option<*mut T> {
+    let start = start.cast_mut().cast();
+    // SAFETY: the map is this object's own, `sk` is a socket of the program's context, and `start` is a `T` or null.
+    let value = unsafe { bpf_sk_storage_get(map.cast_mut().cast(), sk.cast(), start, flags) }.cast::<T>();
     if value.is_null() { None } else { Some(value) }
 }
 

@@ -104,30 +104,26 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn new(open: impl FnOnce(&mut Flow)) -> Self {
-        // SAFETY: `Flow` is integers only, and zeroes are what the kernel's socket storage starts with.
-        #[expect(unsafe_code, reason = "the kernel's storage starts as zeroes, so the tests do too")]
-        let mut flow: Flow = unsafe { std::mem::zeroed() };
-        open(&mut flow);
+    fn new(flow: Flow) -> Self {
         Self { flow, frames: Frames::START, next: [RX, TX], record: Record::default(), clock: 0 }
     }
 
     /// An accepted connection.
     #[must_use]
     pub fn server() -> Self {
-        Self::new(|flow| flow.open(Role::SERVER, Origin::TRAFFIC, RX, TX))
+        Self::new(Flow::open(Role::SERVER, Origin::TRAFFIC, RX, TX))
     }
 
     /// A connection that the socket opened.
     #[must_use]
     pub fn client() -> Self {
-        Self::new(|flow| flow.open(Role::CLIENT, Origin::TRAFFIC, RX, TX))
+        Self::new(Flow::open(Role::CLIENT, Origin::TRAFFIC, RX, TX))
     }
 
     /// A connection older than the programs.
     #[must_use]
     pub fn older() -> Self {
-        Self::new(Flow::join)
+        Self::new(Flow::join())
     }
 
     /// The same, and every message is framed from the start.

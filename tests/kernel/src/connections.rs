@@ -10,6 +10,7 @@ use testbed::{
 use crate::{
     bodies::play,
     rig::{Bench, Rig},
+    servers::assert_server_agrees,
     wanted::{Counts, Ends, USER_TO_SHOP, add},
 };
 
@@ -153,4 +154,19 @@ pub(crate) fn other_protocols(bench: &mut Bench) {
 enum Side {
     Server,
     Client,
+}
+
+/// Short connections as fast as they can be made, several at a time, so that many a first request reaches the node on one CPU
+/// while another is still setting the connection up.
+pub(crate) fn twenty_thousand_short(bench: &mut Bench) {
+    let (pod, user) = (bench.pod("shop"), bench.client("user"));
+    let server = Server::start(&pod.place, Options::new(Kind::Nginx)).unwrap();
+    let requests = load::gets(&[("/ok", 18_000), ("/fail", 1_500), ("/missing", 500)]);
+    let target = Target::new(format!("{}:8080", pod.ip), requests).connection_per_request().connections(8);
+    let tally = load::run_target(&user.place, target).unwrap();
+    assert_eq!((tally.sent, tally.connections), (20_000, 20_000));
+    let mut wanted = Counts::new();
+    USER_TO_SHOP.load(&mut wanted, &tally);
+    bench.assert_counts(&wanted);
+    assert_server_agrees(&server, &tally);
 }

@@ -87,9 +87,12 @@ fn trials() -> Vec<Trial> {
     test("closed_with_request_unread", &[], endings::closed_with_request_unread);
     test("client_gives_up", &[], endings::client_gives_up);
     test("deferred_accept", &[NGINX, Ipv6], connections::deferred_accept);
+    test("twenty_thousand_short_connections", &[NGINX], connections::twenty_thousand_short);
     test("other_protocols", &[], connections::other_protocols);
     test("probes_are_told_from_traffic", &[NGINX, Ipv6], probes::are_told_from_traffic);
     test("probes_port_used_again_is_traffic", &[], probes::port_used_again_is_traffic);
+    test("probes_that_only_connect", &[NGINX, Ipv6], probes::that_only_connect);
+    test("probes_closed_at_once", &[], probes::closed_at_once);
     test("programs_verifier_budget", &[], programs::verifier_budget_is_kept);
     let mut test = |name: &str, test: fn()| trials.push(trial(name, &[Daemon, Bpftool], test));
     test("daemon_bad_pods_files", daemon::bad_pods_files);

@@ -6,7 +6,7 @@ use testbed::{
     load::{self, Prober},
     peer::{Peer, Step, receive, send},
     process::Place,
-    server::{Kind, Options, Server},
+    server::{Kind, Listen, Options, Server},
     wait,
 };
 
@@ -64,6 +64,38 @@ pub(crate) fn port_used_again_is_traffic(bench: &mut Bench) {
         ends.connections(&mut wanted, n);
         ends.responses(&mut wanted, 200, n);
     }
+    bench.assert_counts(&wanted);
+    bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();
+}
+
+/// Probes that connect and say nothing (`tcpSocket`), to servers that accept before or only after there is something to read.
+pub(crate) fn that_only_connect(bench: &mut Bench) {
+    const PROBES: usize = 5;
+    let kubelet = bench.kubelet();
+    bench.probe().add_prober(cgroup_id(&kubelet)).unwrap();
+    let mut wanted = Counts::new();
+    for listen in [Listen::DualStack, Listen::Deferred] {
+        let pod = bench.pod("shop");
+        let _server = Server::start(&pod.place, Options { listen, ..Options::new(Kind::Nginx) }).unwrap();
+        for address in [format!("{}:8080", pod.ip), format!("[{}]:8080", pod.ip6)] {
+            Peer::connect(&kubelet, &address, &vec![vec![]; PROBES]).unwrap().wait().unwrap();
+            KUBELET_TO_SHOP.connections(&mut wanted, PROBES as u64);
+        }
+    }
+    bench.assert_counts(&wanted);
+    bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();
+}
+
+/// A server that accepts and closes at once, before the probe has sent anything.
+pub(crate) fn closed_at_once(bench: &mut Bench) {
+    let (pod, kubelet) = (bench.pod("shop"), bench.kubelet());
+    bench.probe().add_prober(cgroup_id(&kubelet)).unwrap();
+    let address = format!("{}:8080", pod.ip);
+    let server = Peer::listen(&pod.place, &address, &[vec![]]).unwrap();
+    Peer::connect(&kubelet, &address, &[vec![Step::ReceiveEnd]]).unwrap().wait().unwrap();
+    server.wait().unwrap();
+    let mut wanted = Counts::new();
+    KUBELET_TO_SHOP.connections(&mut wanted, 1);
     bench.assert_counts(&wanted);
     bench.probe().remove_prober(cgroup_id(&kubelet)).unwrap();
 }
