@@ -6,9 +6,18 @@
 use crate::outcome::{CodeClass, NoResponse, Origin, Phase, Protocol, Role};
 use crate::wire::start::Start;
 
-/// Upper bounds of the duration histogram's buckets in nanoseconds; durations above the last one count in `+Inf` only.
-/// In seconds: 0.001 to 10, the steps of the Prometheus and OpenTelemetry defaults that matter to a request.
-pub const DURATION_BOUNDS_NS: [u64; 13] = [
+/// Most upper bounds that the duration histogram may have.
+pub const DURATION_BOUNDS: usize = 15;
+
+/// Buckets of the duration histogram, the one without a bound included. Each counts its own range only.
+pub const DURATION_BUCKETS: usize = DURATION_BOUNDS + 1;
+
+/// Upper bounds in nanoseconds of a histogram with fewer bounds than there is room for end with this, which no duration reaches.
+pub const NO_BOUND_NS: u64 = u64::MAX;
+
+/// The default upper bounds of the duration histogram's buckets in nanoseconds: 1 ms to 60 s. Up to 10 s the steps of the
+/// Prometheus client libraries and OpenTelemetry's `http.server.request.duration`.
+pub const DEFAULT_DURATION_BOUNDS_NS: [u64; DURATION_BOUNDS] = [
     1_000_000,
     2_500_000,
     5_000_000,
@@ -22,10 +31,9 @@ pub const DURATION_BOUNDS_NS: [u64; 13] = [
     2_500_000_000,
     5_000_000_000,
     10_000_000_000,
+    30_000_000_000,
+    60_000_000_000,
 ];
-
-/// Buckets of the duration histogram, the one without a bound included. Each counts its own range only.
-pub const DURATION_BUCKETS: usize = DURATION_BOUNDS_NS.len() + 1;
 
 /// Entries of the tally map: four a container and cgroups that have just gone, so 1,000 containers fit four times over.
 pub const TALLY_ENTRIES: u32 = 16_384;
@@ -68,15 +76,13 @@ pub struct Tally {
     pub resets_sent: [u64; Phase::COUNT],
     /// Connections opened.
     pub connections: u64,
-    /// Request durations, see [`DURATION_BOUNDS_NS`].
+    /// Request durations by bucket, see [`DURATION_BOUNDS`].
     pub duration_buckets: [u64; DURATION_BUCKETS],
     /// Sum of the request durations in nanoseconds.
     pub duration_sum_ns: u64,
-    /// Rounds the size up to [`TALLY_SLOTS`], so that a masked index is always inside.
-    pub reserved: [u64; 2],
 }
 
-/// `u64` slots of a [`Tally`]: a power of two, see [`Tally::reserved`].
+/// `u64` slots of a [`Tally`]: a power of two, so that a masked index is always inside.
 pub const TALLY_SLOTS: usize = 32;
 
 impl Tally {
@@ -89,7 +95,6 @@ impl Tally {
         connections: 0,
         duration_buckets: [0; DURATION_BUCKETS],
         duration_sum_ns: 0,
-        reserved: [0; 2],
     };
 
     /// Adds all counters of `other`.

@@ -7,7 +7,7 @@ use core::intrinsics::{AtomicOrdering, atomic_xadd};
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use rollout_probe_common::{
-    abi::{CodeKey, DURATION_BOUNDS_NS, PendingReset, Tally, TallyKey},
+    abi::{CodeKey, DEFAULT_DURATION_BOUNDS_NS, DURATION_BOUNDS, PendingReset, Tally, TallyKey},
     flow::{Flow, Outcomes},
     outcome::{CodeClass, LostSync, NoResponse, Origin, Packet, Phase, Protocol, Role},
 };
@@ -41,6 +41,24 @@ impl Outcomes for Counters {
 /// No latency: the request was not seen.
 const UNKNOWN: u64 = u64::MAX;
 
+/// Upper bounds of the duration histogram's buckets in nanoseconds, ascending; set at load, see [`NO_BOUND_NS`].
+///
+/// [`NO_BOUND_NS`]: rollout_probe_common::abi::NO_BOUND_NS
+#[unsafe(no_mangle)]
+static DURATION_BOUNDS_NS: [u64; DURATION_BOUNDS] = DEFAULT_DURATION_BOUNDS_NS;
+
+/// The duration's bucket: the first one whose bound it does not exceed.
+#[inline(always)]
+fn bucket(latency: u64) -> usize {
+    let mut bucket = 0;
+    for bound in &DURATION_BOUNDS_NS {
+        // SAFETY: a part of the static; read volatile because the loader changes it.
+        let bound = unsafe { (&raw const *bound).read_volatile() };
+        bucket += (latency > bound) as usize;
+    }
+    bucket
+}
+
 /// A final response of `cgroup`. `who` is the role, the origin in the second byte, and the status above.
 ///
 /// A global function of scalars: before 6.2 the verifier keeps all constants of a program with functions apart, and here each
@@ -53,11 +71,7 @@ pub(crate) extern "C" fn count_response(cgroup: u64, who: u32, latency: u64) -> 
     let Some(tally) = tally(&key) else { return 0 };
     add(tally, core::mem::offset_of!(Tally, responses) / 8 + CodeClass::of(status).index(), 1);
     if latency != UNKNOWN {
-        let mut bucket = 0;
-        for bound in DURATION_BOUNDS_NS {
-            bucket += (latency > bound) as usize;
-        }
-        add(tally, core::mem::offset_of!(Tally, duration_buckets) / 8 + bucket, 1);
+        add(tally, core::mem::offset_of!(Tally, duration_buckets) / 8 + bucket(latency), 1);
         add(tally, core::mem::offset_of!(Tally, duration_sum_ns) / 8, latency);
     }
     if status >= 400 {

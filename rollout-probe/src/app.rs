@@ -24,7 +24,7 @@ use crate::{
     cluster,
     config::{Config, PodSource},
     index::Index,
-    kernel::Probe,
+    kernel::{Probe, Settings},
     naming::Naming,
     node::Node,
     pod_record::PodRecord,
@@ -59,7 +59,7 @@ pub async fn run(config: Config) -> Result<()> {
     let listener = admin::bind(config.metrics_addr)
         .await
         .with_context(|| format!("cannot listen on `{}`", config.metrics_addr))?;
-    let probe = Probe::attach(&root)?;
+    let probe = Probe::attach(&root, &Settings { duration_bounds_ns: config.durations.for_the_programs() })?;
     let app = Arc::new(App::new(&config, probe));
     let addr = listener.local_addr().unwrap_or(config.metrics_addr);
     app.announce(&root, &addr.to_string());
@@ -169,6 +169,7 @@ impl App {
         let mut node = Node {
             name: config.node.clone().unwrap_or_default(),
             index: Index::with_limit(config.max_series / SERIES_PER_CONTAINER),
+            durations: config.durations.clone(),
             aggregated: !config.naming.keep_pod,
             ..Node::default()
         };

@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand};
 
 use k8s_openapi::jiff::SignedDuration;
 
-use crate::{cgroup::DEFAULT_PROBERS, naming::Naming, selector::Selector, series::SERIES_PER_CONTAINER};
+use crate::{
+    cgroup::DEFAULT_PROBERS, durations::Durations, naming::Naming, selector::Selector, series::SERIES_PER_CONTAINER,
+};
 
 /// Per-revision HTTP error metrics from every pod of this node, counted in the kernel.
 #[derive(Debug, Parser)]
@@ -45,6 +47,9 @@ pub struct RunArgs {
     /// A cgroup path component whose processes are health probers; may be given more than once [default: the kubelet's usual ones].
     #[arg(long, value_name = "NAME")]
     pub probe_cgroup: Vec<String>,
+    /// Upper bounds of the duration histogram's buckets in seconds, ascending, at most 15 [default: 0.001 to 60].
+    #[arg(long, env = "DURATION_BUCKETS", value_name = "SECONDS,..", value_delimiter = ',')]
+    pub duration_buckets: Vec<String>,
     /// Which of the labels `pod` and `container` series have. Without them they add up per revision.
     #[arg(long, env = "LABELS", value_name = "NAME,..", value_delimiter = ',', default_value = "pod,container")]
     pub labels: Vec<String>,
@@ -92,7 +97,7 @@ pub enum LogFormat {
 }
 
 /// A checked configuration.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// This node's name, if given.
     pub node: Option<String>,
@@ -104,6 +109,8 @@ pub struct Config {
     pub pods: PodSource,
     /// Path components of probers.
     pub probe_cgroups: Vec<String>,
+    /// Buckets of the duration histogram.
+    pub durations: Durations,
     /// Which pods get series, with which labels.
     pub naming: Naming,
     /// About how many series there may be.
@@ -132,6 +139,7 @@ impl Config {
         let node = check_node(args.node_name, &mut faults);
         let pods = check_pods(node.as_deref(), args.kubeconfig, args.pods_file, &mut faults);
         let probe_cgroups = check_probers(args.probe_cgroup, &mut faults);
+        let durations = check_durations(&args.duration_buckets, &mut faults);
         let max_series = check_max_series(&args.max_series, &mut faults);
         let pod_grace = check_grace(&args.pod_grace, &mut faults);
         let naming =
@@ -143,6 +151,7 @@ impl Config {
                 cgroup_root: args.cgroup_root,
                 pods,
                 probe_cgroups,
+                durations,
                 naming,
                 max_series,
                 pod_grace,
@@ -197,6 +206,16 @@ fn check_probers(given: Vec<String>, faults: &mut Vec<String>) -> Vec<String> {
         }
     }
     if given.is_empty() { DEFAULT_PROBERS.map(str::to_owned).into() } else { given }
+}
+
+fn check_durations(given: &[String], faults: &mut Vec<String>) -> Durations {
+    if given.is_empty() {
+        return Durations::default();
+    }
+    Durations::parse(given).unwrap_or_else(|why| {
+        faults.push(format!("--duration-buckets `{}` {why}", given.join(",")));
+        Durations::default()
+    })
 }
 
 fn check_max_series(given: &str, faults: &mut Vec<String>) -> usize {
@@ -277,13 +296,24 @@ mod tests {
         flags.labels = vec!["pod".to_owned(), "uid".to_owned()];
         flags.pod_selector = "app=web,=x".to_owned();
         flags.max_series = "9".to_owned();
+        flags.duration_buckets = vec!["0.5".to_owned(), "0.1".to_owned()];
         flags.pod_grace = "-5m".to_owned();
         flags.node_name = Some("Node A".to_owned());
         flags.pods_file = Some(PathBuf::from("p"));
         flags.kubeconfig = Some(PathBuf::from("k"));
         let faults = Config::check(flags).expect_err("all wrong");
-        let wanted =
-            ["`9478`", "`xml`", "`a/b`", "`Node A`", "`p` and --kubeconfig `k`", "`uid`", "`=x`", "`9`", "`-5m`"];
+        let wanted = [
+            "`9478`",
+            "`xml`",
+            "`a/b`",
+            "`Node A`",
+            "`p` and --kubeconfig `k`",
+            "`uid`",
+            "`=x`",
+            "`9`",
+            "`-5m`",
+            "`0.5,0.1` has `0.1`",
+        ];
         for value in wanted {
             assert!(faults.iter().any(|fault| fault.contains(value)), "{value} in {faults:#?}");
         }

@@ -4,7 +4,7 @@
 //! [`cgroup_fs`] follows the cgroup tree, [`mod@cgroup`] reads pod and container from a path; [`cluster`] or [`pods_file`] bring pods,
 //! a [`pod_record`] is what is kept of each: its [`revision`], its [`pod_status`], named as [`naming`] and [`selector`] say; the [`index`]
 //! keeps them as [`identity`]. *Show*: [`recent`] remembers who failed lately, [`series`] joins ledger and index
-//! at each scrape, [`exposition`] picks the format, [`admin`] serves it. [`app`] wires everything; [`health`] and [`hook`] say how
+//! at each scrape, with the buckets of [`durations`], [`exposition`] picks the format, [`admin`] serves it. [`app`] wires everything; [`health`] and [`hook`] say how
 //! the daemon itself is.
 //!
 //! All are pure (no IO, tested without root) but the edges: `cgroup_fs`, `kernel`, `cluster`, `pods_file`, `admin` and `telemetry`. Edges use pure modules, never each other.
@@ -15,6 +15,7 @@ pub mod cgroup;
 pub mod cgroup_fs;
 pub mod cluster;
 pub mod config;
+pub mod durations;
 pub mod exposition;
 pub mod health;
 pub mod hook;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::{
+    durations::Durations,
     health::Health,
     index::Index,
     ledger::{Ledger, Totals},
@@ -22,6 +23,8 @@ pub struct Node {
     pub recent: RecentErrors,
     /// Whether pods have series of their own, or only their revisions.
     pub aggregated: bool,
+    /// Buckets of the duration histogram.
+    pub durations: Durations,
     /// The daemon's own state.
     pub health: Health,
 }

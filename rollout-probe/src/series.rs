@@ -16,11 +16,12 @@ use prometheus_client::{
     registry::Unit,
 };
 use rollout_probe_common::{
-    abi::{CODE_ENTRIES, DURATION_BOUNDS_NS, TALLY_ENTRIES, Tally},
+    abi::{CODE_ENTRIES, TALLY_ENTRIES, Tally},
     outcome::{CodeClass, LostSync, NoResponse, Packet, Phase, Protocol, Role},
 };
 
 use crate::{
+    durations::{Durations, seconds},
     health::WatchError,
     identity::Identity,
     ledger::{SeriesKey, Totals, Unattributed},
@@ -46,7 +47,7 @@ impl Collector for NodeCollector {
         let now = Instant::now();
         let totals = node.totals(now);
         families.http(&totals)?;
-        families.durations(&totals)?;
+        families.durations(&totals, &node.durations)?;
         families.tcp(&totals)?;
         if !node.aggregated {
             families.pods(&node, now)?;
@@ -92,7 +93,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    fn durations(&mut self, totals: &Totals) -> fmt::Result {
+    fn durations(&mut self, totals: &Totals, durations: &Durations) -> fmt::Result {
         let mut family = self.seconds(
             "rollout_probe_http_request_duration",
             "Time from the first byte of a request head to the first byte of its final response head",
@@ -106,7 +107,7 @@ impl Families<'_> {
                 family.0.encode_family(&&labels[..])?.encode_histogram::<NoLabelSet>(
                     sum,
                     count,
-                    &buckets(tally),
+                    &buckets(durations, tally),
                     None,
                 )?;
             }
@@ -346,17 +347,8 @@ fn tcp_by_role(totals: &Totals) -> Vec<(SeriesKey, Tally)> {
 }
 
 /// Upper bounds in seconds with the counts of their own ranges, which is what the encoder wants.
-fn buckets(tally: &Tally) -> Vec<(f64, u64)> {
-    let bounds = DURATION_BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::INFINITY]);
-    bounds.zip(tally.duration_buckets).collect()
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "2^53 nanoseconds of sum are exact for 104 days, and then to a microsecond"
-)]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
+fn buckets(durations: &Durations, tally: &Tally) -> Vec<(f64, u64)> {
+    durations.upper_bounds().zip(tally.duration_buckets).collect()
 }
 
 #[cfg(test)]

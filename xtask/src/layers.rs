@@ -26,6 +26,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         modules: &[
             "cgroup",
+            "durations",
             "exposition",
             "health",
             "hook",

@@ -17,7 +17,7 @@ use aya::{
     maps::{HashMap, MapError},
     programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, ProgramError, SockOps, TracePoint},
 };
-use rollout_probe_common::abi::{CodeKey, TallyKey};
+use rollout_probe_common::abi::{CodeKey, DEFAULT_DURATION_BOUNDS_NS, DURATION_BOUNDS, TallyKey};
 
 use crate::{cgroup::CgroupId, hook::Hooks, ledger::Counters};
 
@@ -73,6 +73,19 @@ pub enum KernelError {
     },
 }
 
+/// What the programs are told at load, and keep for as long as they run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Ascending upper bounds of the duration histogram's buckets in nanoseconds.
+    pub duration_bounds_ns: [u64; DURATION_BOUNDS],
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { duration_bounds_ns: DEFAULT_DURATION_BOUNDS_NS }
+    }
+}
+
 /// The attached programs and their maps.
 #[derive(Debug)]
 pub struct Probe {
@@ -98,7 +111,7 @@ pub struct Cost {
 impl Probe {
     /// Loads the programs and attaches them at `cgroup_root`, a cgroup v2 directory. A hook that only adds detail may be
     /// missing: [`Probe::hooks`] says so.
-    pub fn attach(cgroup_root: &Path) -> Result<Self, KernelError> {
+    pub fn attach(cgroup_root: &Path, settings: &Settings) -> Result<Self, KernelError> {
         let missing = capability::missing();
         if !missing.is_empty() {
             return Err(KernelError::Capabilities(missing));
@@ -112,6 +125,7 @@ impl Probe {
         let mut ebpf = EbpfLoader::new()
             .btf(None)
             .override_global("RESET_COOKIE_OFFSET", &offset, true)
+            .override_global("DURATION_BOUNDS_NS", &settings.duration_bounds_ns[..], true)
             .load(OBJECT)
             .map_err(|error| KernelError::Load { release: release(), reason: object_reason(&error) })?;
         // All are loaded before the first is attached: a connection that opens while only some are is an older one.

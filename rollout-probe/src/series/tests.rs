@@ -53,8 +53,8 @@ fn counters() -> Counters {
     http.responses[CodeClass::SERVER_ERROR.index()] = 1;
     http.no_response[NoResponse::CLOSED.index()] = 1;
     http.duration_buckets[0] = 1;
-    http.duration_buckets[13] = 1;
-    http.duration_sum_ns = 12_000_500_000;
+    http.duration_buckets[15] = 1;
+    http.duration_sum_ns = 72_000_500_000;
     let mut tcp = Tally::ZERO;
     tcp.connections = 3;
     tcp.resets_sent[Phase::OUTSTANDING.index()] = 1;
@@ -178,10 +178,10 @@ fn durations_are_a_cumulative_histogram_in_seconds() {
     let found = family(&metrics(Format::Prometheus), "rollout_probe_http_request_duration_seconds");
     let labels = format!("{IDENTITY},role=\"server\",origin=\"traffic\"");
     for line in [
-        format!("rollout_probe_http_request_duration_seconds_sum{{{labels}}} 12.0005"),
+        format!("rollout_probe_http_request_duration_seconds_sum{{{labels}}} 72.0005"),
         format!("rollout_probe_http_request_duration_seconds_count{{{labels}}} 2"),
         format!("rollout_probe_http_request_duration_seconds_bucket{{le=\"0.001\",{labels}}} 1"),
-        format!("rollout_probe_http_request_duration_seconds_bucket{{le=\"10.0\",{labels}}} 1"),
+        format!("rollout_probe_http_request_duration_seconds_bucket{{le=\"60.0\",{labels}}} 1"),
         format!("rollout_probe_http_request_duration_seconds_bucket{{le=\"+Inf\",{labels}}} 2"),
     ] {
         assert!(found.lines().any(|found| found == line), "no {line}\nin {found}");

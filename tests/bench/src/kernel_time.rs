@@ -9,7 +9,7 @@ use std::{thread, time::Duration};
 use anyhow::{Context, Result};
 use aya::sys::Stats;
 use clap::Args;
-use rollout_probe::kernel::Probe;
+use rollout_probe::kernel::{Probe, Settings};
 use serde::Serialize;
 use testbed::{
     node::Host,
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
 impl End {
     fn attach(name: &'static str, host: &Host) -> Result<Self> {
         let cgroup = cgroup(host)?;
-        Ok(Self { name, probe: Probe::attach(&cgroup)?, empty: EmptyPair::attach(&cgroup)? })
+        Ok(Self { name, probe: Probe::attach(&cgroup, &Settings::default())?, empty: EmptyPair::attach(&cgroup)? })
     }
 
     fn read(&self) -> Result<Reading> {

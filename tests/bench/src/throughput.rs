@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rollout_probe::kernel::Probe;
+use rollout_probe::kernel::{Probe, Settings};
 use serde::Serialize;
 
 use crate::{
@@ -87,7 +87,7 @@ fn measure(web: &Web, options: &Options, attached: Attached) -> Result<Reading> 
     let (_empty, _probe) = match attached {
         Attached::Nothing => (None, None),
         Attached::Empty { both_ends } => (Some(EmptyPair::attach(place(both_ends))?), None),
-        Attached::Probe { both_ends } => (None, Some(Probe::attach(place(both_ends))?)),
+        Attached::Probe { both_ends } => (None, Some(Probe::attach(place(both_ends), &Settings::default())?)),
     };
     let before = cpu_us(&server)?;
     let load = Load { path: "/ok", connections: options.connections, seconds: options.seconds };

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use conversation::{Sender, Vector};
+use rollout_probe::{durations::Durations, kernel::Settings};
+use rollout_probe_common::outcome::Protocol;
 use testbed::peer::{Peer, Step, receive, send};
 
 use crate::{
     bodies::play,
-    rig::{Bench, cgroup_id},
+    rig::{Bench, Rig, cgroup_id},
     wanted::{Counts, USER_TO_SHOP, add},
 };
 
@@ -94,6 +96,36 @@ pub(crate) fn latencies_of_pipelined_requests(bench: &mut Bench) {
         let sum = Duration::from_nanos(sum);
         assert!((PAUSE * 6..PAUSE * 8).contains(&sum), "one, two and three pauses, not {sum:?}");
     }
+}
+
+/// The buckets are those that were asked for at the start, and a histogram with fewer than there is room for has no others.
+pub(crate) fn durations_in_buckets_as_asked_for() {
+    let bounds = Durations::parse(&["0.05".to_owned(), "5".to_owned()]).unwrap();
+    let mut rig = Rig::new();
+    rig.attach_with(&Settings { duration_bounds_ns: bounds.for_the_programs() });
+    let mut bench = Bench::on(&mut rig);
+    let (pod, user) = (bench.pod("shop"), bench.client("user"));
+    let address = format!("{}:8080", pod.ip);
+    let slow = [receive(GET), Step::Pause(Duration::from_millis(100)), send(OK)];
+    let server = [vec![receive(GET), send(OK), receive(GET), send(OK)], slow.to_vec()].concat();
+    let client = vec![[send(GET), receive(OK)]; 3].concat();
+    let server = Peer::listen(&pod.place, &address, &[server]).unwrap();
+    let client = Peer::connect(&user.place, &address, &[client]).unwrap();
+    client.wait().unwrap();
+    server.wait().unwrap();
+
+    let mut wanted = Counts::new();
+    USER_TO_SHOP.connections(&mut wanted, 1);
+    USER_TO_SHOP.responses(&mut wanted, 200, 3);
+    bench.assert_counts(&wanted);
+    let counters = bench.probe().snapshot().unwrap();
+    let mut both_ends = 0;
+    for (_, tally) in counters.tallies.iter().filter(|(key, _)| key.protocol == Protocol::HTTP1) {
+        assert_eq!(tally.duration_buckets[..3], [2, 1, 0], "two at once, one after 100 ms, none over 5 s");
+        assert_eq!(tally.duration_buckets.iter().sum::<u64>(), 3, "in no bucket beyond: {:?}", tally.duration_buckets);
+        both_ends += 1;
+    }
+    assert_eq!(both_ends, 2);
 }
 
 /// Both sides send 100 KB at once: heads far behind the first bytes of a segment, content that looks like heads.

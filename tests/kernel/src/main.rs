@@ -102,6 +102,7 @@ fn trials() -> Vec<Trial> {
     test("daemon_address_in_use", daemon::address_in_use);
     test("daemon_leaves_nothing_attached", daemon::leaves_nothing_attached);
     trials.push(trial("connections_older_than_the_programs", &[], connections::older_than_the_programs));
+    trials.push(trial("durations_in_buckets_as_asked_for", &[], framing::durations_in_buckets_as_asked_for));
     let needs = [NGINX, PYTHON, Bpftool];
     trials.push(trial(
         "programs_pass_everything_and_leave_nothing",

@@ -11,7 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rollout_probe::{cgroup::CgroupId, kernel::Probe, ledger::Counters};
+use rollout_probe::{
+    cgroup::CgroupId,
+    kernel::{Probe, Settings},
+    ledger::Counters,
+};
 use rollout_probe_common::{
     abi::Tally,
     outcome::{CodeClass, LostSync, NoResponse, Phase},
@@ -39,7 +43,11 @@ impl Rig {
     }
 
     pub(crate) fn attach(&mut self) {
-        self.probe = Some(Probe::attach(self.node.cgroup()).unwrap());
+        self.attach_with(&Settings::default());
+    }
+
+    pub(crate) fn attach_with(&mut self, settings: &Settings) {
+        self.probe = Some(Probe::attach(self.node.cgroup(), settings).unwrap());
     }
 
     fn counters(&self) -> Counters {
